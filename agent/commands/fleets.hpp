@@ -2,7 +2,6 @@
 #pragma once
 
 #include "agent/aws/aws_calls.hpp"
-#include "agent/config/deadline.hpp"
 #include "agent/config/job.hpp"
 
 namespace spotter::command {

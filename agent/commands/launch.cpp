@@ -300,13 +300,12 @@ Result<void, CallError> refuse_left_regions(AwsCalls& calls, const LaunchedJob& 
 }
 
 // Refuses what can be refused before anything is changed.
-Result<Found, CallError> examine(AwsCalls& calls, const LaunchedJob& launched,
-                                 const config::Deadline& deadline, bool checked) {
+Result<Found, CallError> examine(AwsCalls& calls, const LaunchedJob& launched, bool checked) {
   const config::Job& job = launched.job;
   TRY(refuse_namesakes(calls, key_of(job)));
   if (checked && !passes(examine_before_launch(calls, launched))) return tl::unexpected(refused);
   auto found = TRY(look(calls, job));
-  TRY(refuse_past(deadline, found.fleets, calls.now()));
+  TRY(refuse_past(job.deadline, found.fleets, calls.now()));
   TRY(refuse_left_regions(calls, launched, found.fleets));
   const auto preparers = TRY(preparing(calls, key_of(job)));
   if (!preparers.empty())
@@ -389,7 +388,7 @@ CallError failed_there(const JobPlace& place, CallError why, const std::string& 
 
 // The place where the job is comes last: it goes on as it was when another one fails.
 Result<void, CallError> launch_in(const std::vector<JobPlace>& places, const LaunchedJob& launched,
-                                  const config::Deadline& deadline, bool checked) {
+                                  bool checked) {
   const auto active = TRY(place_to_launch(places));
   const bool several = places.size() > 1;
   std::vector<std::string> regions;
@@ -402,7 +401,7 @@ Result<void, CallError> launch_in(const std::vector<JobPlace>& places, const Lau
     if (i != active) order.push_back(i);
     there.push_back(launched_at(launched, places[i].job, i != active));
     there[i].regions = regions;
-    auto seen = examine(*places[i].calls, there[i], deadline, checked);
+    auto seen = examine(*places[i].calls, there[i], checked);
     if (!seen)
       return tl::unexpected(several ? failed_there(places[i], seen.error(), "") : seen.error());
     found.push_back(std::move(*seen));
@@ -439,9 +438,8 @@ bool pass_machines(const std::vector<JobPlace>& places, const LaunchedJob& launc
 
 Result<int> run(const LaunchOptions& options) {
   auto launched = TRY(of_input(launched_job(options.job, launch::Work::Serve, {}, options.holds)));
-  const auto deadline = TRY(of_input(config::load_deadline(options.job)));
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-  TRY(of_input(refuse_past(deadline, {}, now)));
+  TRY(of_input(refuse_past(launched.job.deadline, {}, now)));
   const auto jobs = jobs_by_place(launched.job);
   const bool by_id =
       std::ranges::any_of(jobs, [](const auto& it) { return says_zone_ids(*it.launch); });
@@ -460,7 +458,7 @@ Result<int> run(const LaunchOptions& options) {
   if (!options.skip_checks && !pass_machines(places, launched)) return mistake(refused.message);
   if (options.again)
     if (const int status = delete_job(options.job, options.yes); status != 0) return status;
-  TRY(launch_in(places, launched, deadline, !options.skip_checks));
+  TRY(launch_in(places, launched, !options.skip_checks));
   if (launched.job.launch->on_demand.needs_watcher())
     io::complain("launch", "an instance on demand comes only while `spotter watch " + options.job +
                                "` runs somewhere, or `spotter watch --once` from a timer: with no "

@@ -103,7 +103,7 @@ Result<std::vector<Place>> places_in(const PlanOptions& options, const config::J
 
 Result<Order> order_of(const PlanOptions& options) {
   auto job = TRY(job_to_launch(options.job));
-  const auto deadline = TRY(config::load_deadline(options.job));
+  const config::Deadline& deadline = job.deadline;
   if (!deadline.is_set())
     return failure(options.job +
                    " has no deadline: `finish_by: 2026-12-04T18:00Z`, or `within: 36h`");
@@ -115,7 +115,7 @@ Result<Order> order_of(const PlanOptions& options) {
                   ? order.now + std::chrono::ceil<std::chrono::seconds>(*deadline.within)
                   : *deadline.finish_by;
   order.work = launch::hours_of(*deadline.work);
-  order.start = launch::hours_of(launch::start_of(job, deadline));
+  order.start = launch::hours_of(launch::start_of(job));
   order.time = launch::hours_of(order.due - order.now);
   order.dollars = deadline.dollars;
   if (job.launch->volume) order.move = words_of_move(job, job.launch->volume->size_gib);

@@ -3,7 +3,7 @@
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/commands/fleets.hpp"
-#include "agent/config/deadline.hpp"
+#include "agent/config/job.hpp"
 #include "agent/launch/deadline.hpp"
 
 namespace spotter::command {

@@ -271,7 +271,6 @@ struct AskedJob {
   std::string name;
   std::optional<wire::S3Location> place;  // where it is published; ends with the job's name
   std::optional<config::Job> job = {};    // its description
-  config::Deadline deadline;              // of a description,
   std::vector<std::string> regions{""};   // with the regions of its pools; empty: AWS_REGION's
 };
 
@@ -283,7 +282,6 @@ Result<AskedJob> asked_of(const RemoteStatus& options) {
     asked.name = job.name.str();
     prefix = job.publish;
     asked.regions = regions_of(job);
-    if (const auto deadline = config::load_deadline(file)) asked.deadline = *deadline;
     asked.job = job;
   } else if (const auto name = config::job_name.parse(options.job); name) {
     asked.name = name->str();
@@ -362,7 +360,7 @@ class Looker {
     bool sound = true;
     for (const std::string& region : asked_.regions) sound = look_at_region(region) && sound;
     for (auto& [index, seen] : jobs_)
-      if (!seen.fleets.empty()) seen.due = due_of(asked_.deadline, seen.fleets);
+      if (asked_.job && !seen.fleets.empty()) seen.due = due_of(asked_.job->deadline, seen.fleets);
     return sound;
   }
 

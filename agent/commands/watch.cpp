@@ -220,11 +220,9 @@ struct WatchOptions {
 
 class Watcher {
  public:
-  Watcher(const std::vector<JobPlace>& places, const config::Deadline& deadline,
-          const WatchOptions& options)
+  Watcher(const std::vector<JobPlace>& places, const WatchOptions& options)
       : places_(places),
         job_(places.front().job),
-        deadline_(deadline),
         options_(options),
         mover_(places, options.dry_run),
         prices_(places.size()) {}
@@ -236,7 +234,7 @@ class Watcher {
       if (!it.trouble.empty()) io::complain("watch", it.trouble);
     TRY(add_prospect(looked));
     add_next_on_demand(looked);
-    const Duration start = launch::start_of(job_, deadline_);
+    const Duration start = launch::start_of(job_);
     launch::Fallback next = decide_fallback(job_.launch->on_demand, start, looked.watched);
     const Duration settling = launch::settling_time(job_.launch->on_demand, start);
     std::optional<launch::Move> move;
@@ -367,7 +365,7 @@ class Watcher {
     if (job_.launch->on_demand.when != config::OnDemand::When::WhenNeeded) return {};
     launch::Watched& watched = looked.watched;
     if (!watched.own) return {};
-    const auto due = due_of(deadline_, looked.all());
+    const auto due = due_of(job_.deadline, looked.all());
     if (!due) return failed("AWS does not say when the job's first fleet was made");
     refresh_prices();
     const PoolPrices& here = prices_[looked.here];
@@ -378,14 +376,14 @@ class Watcher {
     const auto says = published ? launch::of_this_run(*published) : std::nullopt;
     const PoolPrices& paid = prices_[cheapest_on_demand(looked)];
     launch::Prospect prospect{.due = *due,
-                              .work = launch::work_of(deadline_, says, before, since),
-                              .start = launch::hours_of(launch::start_of(job_, deadline_)),
+                              .work = launch::work_of(job_.deadline, says, before, since),
+                              .start = launch::hours_of(launch::start_of(job_)),
                               .interval = launch::hours_of(options_.until_next_look()),
                               .on_demand = paid.on_demand,
                               .spot = here.spot,
                               .zone = here.zone,
                               .dollars_left = {},
-                              .gives_way = deadline_.gives_way};
+                              .gives_way = job_.deadline.gives_way};
     launch::keep_prices(prospect, {paid.known.on_demand, here.known.spot}, before);
     if (const auto& spot = looked.seen().spot)
       if (const auto* pool = here.find(*spot)) {
@@ -395,9 +393,9 @@ class Watcher {
     if (published) spent_ = says ? says->progress.dollars : 0;
     watched.publication_known = published.has_value();
     if (says && says->at) watched.publication = {says->instance, *says->at};
-    prospect.spent_unknown = deadline_.dollars && !spent_;
-    if (deadline_.dollars && spent_)
-      prospect.dollars_left = std::max(0.0, *deadline_.dollars - *spent_);
+    prospect.spent_unknown = job_.deadline.dollars && !spent_;
+    if (job_.deadline.dollars && spent_)
+      prospect.dollars_left = std::max(0.0, *job_.deadline.dollars - *spent_);
     watched.prospect = prospect;
     return {};
   }
@@ -413,7 +411,6 @@ class Watcher {
 
   const std::vector<JobPlace>& places_;
   const config::Job& job_;
-  const config::Deadline& deadline_;
   const WatchOptions& options_;
   Mover mover_;
   std::string said_, complained_;
@@ -436,13 +433,12 @@ int watch(Watcher& watcher, Duration interval) {
 Result<int> run(const WatchOptions& given) {
   WatchOptions options = given;
   const auto job = TRY(of_input(job_to_launch(options.job)));
-  const auto deadline = TRY(of_input(config::load_deadline(options.job)));
   const auto interval = config::duration.parse(options.interval);
   if (!interval || *interval > launch::longest_interval || *interval < std::chrono::seconds(1))
     return mistake("--interval " + options.interval + ": a duration of 1s to 10m");
   options.pause = *interval;
   const auto places = TRY(places_of(job));
-  Watcher watcher(places, deadline, options);
+  Watcher watcher(places, options);
   if (!options.once && !options.dry_run) return watch(watcher, *interval);
   TRY(watcher.once());
   return 0;

@@ -9,7 +9,6 @@
 #include "agent/aws/formats/s3.hpp"
 #include "agent/base/metrics.hpp"
 #include "agent/base/text.hpp"
-#include "agent/config/deadline.hpp"
 #include "agent/config/gang.hpp"
 #include "agent/config/git_server.hpp"
 #include "agent/config/prepare.hpp"
@@ -296,12 +295,25 @@ Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {
           {"hold", optional, reader.scalar(on_failure.hold, duration)}};
 }
 
-void read_with_the_deadline(const Node&, const std::string&) {}  // by deadline.cpp
+// RFC 3339, of which the seconds may be left out.
+Result<wire::WallTime> parse_moment(std::string_view text) {
+  constexpr std::size_t minutes_end = std::string_view("2026-12-04T18:00").size();
+  std::string whole(text);
+  if (text.size() > minutes_end && text[minutes_end] != ':') whole.insert(minutes_end, ":00");
+  if (const auto time = wire::parse_rfc3339(whole)) return *time;
+  return failure(in_quotes(text) +
+                 " is no time with its zone, such as 2026-12-04T18:00Z or 2026-12-04T18:00+01:00");
+}
+const Scalar<wire::WallTime> moment{"a time such as 2026-12-04T18:00Z", parse_moment};
 
-Fields limits_fields(Reader& reader, Limits& limits) {
-  return {{"hours", optional, reader.scalar(limits.hours, positive_number)},
-          {"dollars", optional, reader.scalar(limits.dollars, positive_number)},
-          {"gives_way", optional, read_with_the_deadline}};
+const Scalar<Deadline::GivesWay> gives_way{.expected = "deadline or dollars",
+                                           .choices = {{"deadline", Deadline::GivesWay::Deadline},
+                                                       {"dollars", Deadline::GivesWay::Dollars}}};
+
+Fields limits_fields(Reader& reader, Job& job) {
+  return {{"hours", optional, reader.scalar(job.limits.hours, positive_number)},
+          {"dollars", optional, reader.scalar(job.limits.dollars, positive_number)},
+          {"gives_way", optional, reader.scalar(job.deadline.gives_way, gives_way)}};
 }
 
 Fields fleet_fields(Reader& reader, Fleet& fleet) {
@@ -325,14 +337,14 @@ Fields job_fields(Reader& reader, Job& job) {
           {"claims", optional, reader.by(read_claims, job.claims)},
           {"gang", optional, reader.by(read_gang, job.gang)},
           {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
-          {"limits", optional, reader.object(job.limits, limits_fields)},
-          {"finish_by", optional, read_with_the_deadline},
-          {"within", optional, read_with_the_deadline},
+          {"limits", optional, reader.object(job, limits_fields)},
+          {"finish_by", optional, reader.scalar(job.deadline.finish_by, moment)},
+          {"within", optional, reader.scalar(job.deadline.within, duration)},
           {"prometheus", optional, reader.object(job.prometheus, prometheus_fields)},
           {"publish", optional, reader.expanded(job.publish, publish_prefix)},
           {"fence", optional, reader.expanded(job.fence, fence_prefix)},
           {"notify", optional, reader.object(job.notify, notify_fields)},
-          {"launch", optional, reader.by(read_launch, job.launch)},
+          {"launch", optional, reader.by(read_launch, job)},
           {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
 }
 
@@ -467,7 +479,7 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
   check_checkpoints(reader, root, job);
   check_metrics(reader, root, job);
   check_launch(reader, root, job);
-  check_deadline(reader, root, read_deadline(reader, root), job);
+  check_deadline(reader, root, job);
   check_data(reader, root, job, environment);
   check_prepare(reader, root, job);
   const Node* sagemaker = child(root, "sagemaker");

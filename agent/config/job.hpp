@@ -280,6 +280,7 @@ struct Job {
   std::string member;  // with `gang`: this machine's name in it
   OnFailure on_failure;
   Limits limits;
+  Deadline deadline;
   Prometheus prometheus;
   // The location to which its status, history and learning curve are published; the key ends with a
   // slash, or is empty.

@@ -316,9 +316,8 @@ Reader::Fields disk_fields(Reader& reader, RootDisk& disk) {
           {"throughput", optional, reader.scalar(disk.throughput, volume_rate)}};
 }
 
-void of_the_deadline(const Node&, const std::string&) {}  // deadline.cpp reads it
-
-Reader::Fields launch_fields(Reader& reader, Launch& launch) {
+Reader::Fields launch_fields(Reader& reader, Job& job) {
+  Launch& launch = *job.launch;
   return {{"type", optional, reader.scalar(launch.type, type)},
           {"image", required, reader.expanded(launch.image, image)},
           {"instance_types", optional, reader.texts(launch.instance_types, instance_type)},
@@ -335,8 +334,8 @@ Reader::Fields launch_fields(Reader& reader, Launch& launch) {
           {"efa", optional, reader.scalar(launch.efa, yes_or_no)},
           {"on_demand", optional, reader.scalar(launch.on_demand, on_demand)},
           {"capacity_reservation", optional, reader.object(launch.reservation, reservation_fields)},
-          {"work", optional, of_the_deadline},
-          {"start", optional, of_the_deadline},
+          {"work", optional, reader.scalar(job.deadline.work, duration)},
+          {"start", optional, reader.scalar(job.deadline.start, duration)},
           {"pools", optional, reader.by(read_pools, launch)},
           {"package", optional, reader.by(read_package, launch.package)},
           {"volume", optional, reader.object(launch.volume, new_volume_fields)},
@@ -393,6 +392,22 @@ void check_kind(Reader& reader, const Node& node, const std::string& path, const
     reader.problem(node, path, "an Auto Scaling group knows no allocation 'diversified'");
 }
 
+void check_when_needed(Reader& reader, const Node& node, const Job& job) {
+  const auto problem = [&](const char* what) {
+    reader.problem(node, "launch.on_demand", std::string("when-needed ") + what);
+  };
+  if (!job.deadline.is_set())
+    problem("needs a deadline: `finish_by: 2026-12-04T18:00Z`, or `within: 36h`");
+  if (!job.deadline.work)
+    problem(
+        "needs `launch.work`, about how long all of the training takes, such as 40h: by it the "
+        "deadline is kept until the job's own pace is known");
+  if (!job.publish)
+    problem("needs `publish: s3://bucket/prefix`, where `spotter watch` sees what is left to do");
+  if (job.launch->capacity > 1 || job.sweep || job.gang)
+    problem("is for one instance and one training: no capacity above 1, no sweep and no gang");
+}
+
 }  // namespace
 
 std::optional<RootDisk> root_disk(const Job& job) {
@@ -426,8 +441,9 @@ const Scalar<std::string> volume_type{.expected = "a volume's type such as gp3",
                                                   {"sc1", "sc1"}}};
 const Scalar<int> volume_rate{"a number such as 3000", parse_between<1, 256'000>};
 
-void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch) {
-  reader.map(node, path, launch_fields(reader, launch));
+void read_launch(Reader& reader, const Node& node, const std::string& path, Job& job) {
+  Launch& launch = job.launch.emplace();
+  reader.map(node, path, launch_fields(reader, job));
   if (node.kind != NodeKind::Map) return;
   settle_pools(reader, node, path, launch);
   check_kind(reader, node, path, launch);
@@ -468,6 +484,22 @@ void check_launch(Reader& reader, const Node& root, const Job& job) {
   if (!job.storage.share && launch.tags.contains(job.storage.ebs.tag.key))
     reader.problem(*node, "launch.tags",
                    "'" + job.storage.ebs.tag.key + "' is the tag by which storage.ebs is found");
+}
+
+void check_deadline(Reader& reader, const Node& root, Job& job) {
+  Deadline& deadline = job.deadline;
+  deadline.dollars = job.limits.dollars;
+  if (deadline.finish_by && deadline.within)
+    reader.problem(*child(root, "within"), "within", "finish_by is given, too: which is it?");
+  const Node* limits = child(root, "limits");
+  const Node* first = limits == nullptr ? nullptr : child(*limits, "gives_way");
+  if (first != nullptr && (!deadline.is_set() || !job.limits.dollars))
+    reader.problem(*first, "limits.gives_way",
+                   "is for a job with both, a deadline (finish_by or within) and limits.dollars");
+  if (deadline.gives_way == Deadline::GivesWay::Dollars) job.limits.dollars.reset();
+  const Node* launch = child(root, "launch");
+  if (launch != nullptr && job.launch && job.launch->on_demand.when == OnDemand::When::WhenNeeded)
+    check_when_needed(reader, *launch, job);
 }
 
 }  // namespace spotter::config

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "agent/base/clock_text.hpp"
 #include "agent/base/names.hpp"
 
 namespace spotter::config {
@@ -104,8 +105,26 @@ struct Launch {
   std::map<std::string, std::string> tags;
 };
 
-// Its keys are in launch_fields(), and for a person in job.yaml(5).
-void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch);
+// By when a job is to have finished: `spotter watch` and `spotter plan` keep it.
+//
+//   finish_by: 2026-12-04T18:00Z     or within: 36h, from the first launch
+//   limits: {dollars: 50, gives_way: deadline | dollars}
+//   launch: {on_demand: when-needed, work: 40h, start: 15m}
+struct Deadline {
+  std::optional<wire::WallTime> finish_by;
+  std::optional<Duration> within;
+  // The time that all of the training takes, until its own pace is known; and that of a start, from
+  // the request to the first new step, with a move of the volume.
+  std::optional<Duration> work, start;
+  std::optional<double> dollars;  // as given: those of `limits` are none when they give way
+  // The limit that gives way when deadline and dollars cannot both be kept.
+  enum class GivesWay : std::uint8_t { Deadline, Dollars } gives_way = GivesWay::Deadline;
+
+  bool is_set() const { return finish_by || within; }
+};
+
+// Their keys are in launch_fields() and job_fields(), and for a person in job.yaml(5).
+void read_launch(Reader& reader, const Node& node, const std::string& path, Job& job);
 
 // The launch as if the job ran in this one of its places only.
 Launch launch_at(const Launch& launch, std::size_t place);
@@ -116,5 +135,7 @@ Launch launch_at(const Launch& launch, std::size_t place);
 std::optional<RootDisk> root_disk(const Job& job);
 
 void check_launch(Reader& reader, const Node& root, const Job& job);
+// Where the dollars give way they are no limit of the job any more.
+void check_deadline(Reader& reader, const Node& root, Job& job);
 
 }  // namespace spotter::config

@@ -112,10 +112,10 @@ double hours_of(Duration duration) {
   return std::chrono::duration<double>(duration).count() / 3600;
 }
 
-Duration start_of(const config::Job& job, const config::Deadline& deadline) {
+Duration start_of(const config::Job& job) {
   const Duration bound =
       job.storage.share ? Duration{} : job.storage.ebs.consistency_bound.value_or(Duration{30'000});
-  return deadline.start.value_or(usual_start) + 3 * bound;
+  return job.deadline.start.value_or(usual_start) + 3 * bound;
 }
 
 Remaining work_left(const Progress& progress, const config::Deadline& deadline) {
@@ -182,9 +182,10 @@ std::string_view words_of(Trouble trouble) {
   return trouble == Trouble::Budget ? "NOT BOTH, DEADLINE AND BUDGET, CAN BE KEPT" : "";
 }
 
-std::optional<OwnOutlook> own_outlook(const config::Job& job, const config::Deadline& deadline,
+std::optional<OwnOutlook> own_outlook(const config::Job& job,
                                       const std::optional<Progress>& progress,
                                       double dollars_an_hour, wire::WallTime now) {
+  const config::Deadline& deadline = job.deadline;
   if (!deadline.is_set()) return std::nullopt;
   OwnOutlook own{.work = progress ? known_work(*progress, deadline) : std::nullopt,
                  .due = deadline.finish_by,
@@ -195,7 +196,7 @@ std::optional<OwnOutlook> own_outlook(const config::Job& job, const config::Dead
   if (own.due) {
     const double time = hours_of(*own.due - now);
     if (time < work) own.trouble = Trouble::Late;
-    const double margins = 2 * kUsualInterval + kUnseen + hours_of(start_of(job, deadline));
+    const double margins = 2 * kUsualInterval + kUnseen + hours_of(start_of(job));
     if (job.launch && job.launch->on_demand.when == config::OnDemand::When::WhenNeeded)
       own.latest = later(now, time - margins - work);
   }

@@ -10,7 +10,7 @@
 
 #include "agent/base/names.hpp"
 #include "agent/capacity/planner.hpp"
-#include "agent/config/deadline.hpp"
+#include "agent/config/job.hpp"
 
 namespace spotter::launch {
 
@@ -18,8 +18,7 @@ double hours_of(Duration duration);
 
 // From the request to the first new step, unless job.yaml says otherwise.
 inline constexpr std::chrono::minutes usual_start{15};
-Duration start_of(const config::Job& job,
-                  const config::Deadline& deadline);  // with the waits of a move to another zone
+Duration start_of(const config::Job& job);  // with the waits of a move to another zone
 
 // The job's progress, as its agent published it last.
 struct Progress {
@@ -103,7 +102,7 @@ struct OwnOutlook {
   std::optional<wire::WallTime> latest;  // on demand from then on; of `when-needed`
 };
 // `progress`: none: this machine trains nothing yet. None: the job has no deadline.
-std::optional<OwnOutlook> own_outlook(const config::Job& job, const config::Deadline& deadline,
+std::optional<OwnOutlook> own_outlook(const config::Job& job,
                                       const std::optional<Progress>& progress,
                                       double dollars_an_hour, wire::WallTime now);
 // "by 2026-12-04T18:00:00Z; 34 % left, about 5.2 h; on demand from ... at the latest"

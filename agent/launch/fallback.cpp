@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "agent/capacity/planner.hpp"
+
 namespace spotter::launch {
 namespace {
 

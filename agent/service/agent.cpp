@@ -292,8 +292,8 @@ bool runs_a_program(const decide::Policy& policy) { return policy.foreground && 
 
 class Agent {
  public:
-  Agent(asio::io_context& context, config::Job job, const Result<config::Deadline>& deadline,
-        act::Environment environment, const decide::Policy& policy)
+  Agent(asio::io_context& context, config::Job job, act::Environment environment,
+        const decide::Policy& policy)
       : context_(context),
         job_(std::move(job)),
         policy_(policy),
@@ -319,7 +319,7 @@ class Agent {
         stall_(context, job_.gang ? Duration(0) : job_.on_failure.stall,  // a gang looks itself
                {run_directory_, act::log_file_of(job_, run_directory_), job_.trainer.gpus != 0,
                 [this] { return reported_; }, [this] { sensed(decide::TrainerHung{}); }}),
-        observers_(context, job_, deadline, policy_, run_directory_,
+        observers_(context, job_, policy_, run_directory_,
                    {[this] { return loop_ ? &loop_->state() : nullptr; },
                     [this] { return aws_ ? &aws_->tallies() : nullptr; }}),
         early_stop_(context, job_, [this](decide::RuledOut why) { sensed(why); }),
@@ -677,11 +677,10 @@ class Agent {
   std::unique_ptr<Loop> loop_;
 };
 
-int run_sessions(config::Job&& job, const Result<config::Deadline>& deadline,
-                 const decide::Policy& policy) {
+int run_sessions(config::Job&& job, const decide::Policy& policy) {
   asio::io_context context(1);
   const auto environment = act::Environment::of_this_process();
-  return std::make_unique<Agent>(context, std::move(job), deadline, environment, policy)->run();
+  return std::make_unique<Agent>(context, std::move(job), environment, policy)->run();
 }
 
 }  // namespace
@@ -700,7 +699,7 @@ int run_agent(Result<config::Job, std::vector<config::Problem>> job, const std::
     io::set_log_field("SPOTTER_EXPERIMENT", std::to_string(job->experiment->index));
   io::note(wire::event("agent-started"), spdlog::level::info, "spotter {} for the job {}{}",
            by_person ? "run" : "agent", job->name.view(), of_sweep(*job));
-  return run_sessions(std::move(*job), config::load_deadline(source), policy_of(*job, once));
+  return run_sessions(std::move(*job), policy_of(*job, once));
 }
 
 int fill(config::Job job) {
@@ -711,7 +710,8 @@ int fill(config::Job job) {
   job.publish.reset();
   job.notify = {};
   job.prometheus = {};
-  return run_sessions(std::move(job), config::Deadline(), policy);
+  job.deadline = {};
+  return run_sessions(std::move(job), policy);
 }
 
 }  // namespace spotter

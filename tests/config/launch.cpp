@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/config/deadline.hpp"
-
 #include "tests/config/smallest.hpp"
 
 namespace spotter::config {
@@ -148,18 +146,13 @@ TEST(Launch, OfPoolsSaysWhatDoesNotFit) {
             std::string::npos);
 }
 
-// Written into a file, as `spotter watch` reads it.
 Deadline deadline_in(const std::string& text) {
-  const auto file = std::filesystem::temp_directory_path() /
-                    ("spotter-deadline-" + std::to_string(::getpid()) + ".yaml");
-  std::ofstream(file) << text;
-  const auto deadline = load_deadline(file);
-  std::filesystem::remove(file);
-  EXPECT_TRUE(deadline) << deadline.error().message;
-  return deadline.value_or(Deadline{});
+  const auto job = parse_job(text, as_root);
+  EXPECT_TRUE(job) << describe(job.error(), "job.yaml");
+  return job ? job->deadline : Deadline{};
 }
 
-TEST(Deadline, IsReadApartFromTheJob) {
+TEST(Deadline, HasTheDollarsAsGiven) {
   const Deadline deadline = deadline_in(with_launch("  start: 5m\n" + std::string(with_deadline) +
                                                     "limits: {dollars: 50, gives_way: dollars}\n"));
   EXPECT_EQ(deadline.work, std::chrono::hours(40));

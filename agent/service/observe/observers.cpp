@@ -388,11 +388,11 @@ asio::awaitable<void> WatcherSays::ask(Fleet fleet) {
 }
 
 Observers::Observers(asio::io_context& context, const config::Job& job,
-                     const Result<config::Deadline>& deadline, const decide::Policy& policy,
-                     const std::string& run_directory, Monitor::Sources sources)
+                     const decide::Policy& policy, const std::string& run_directory,
+                     Monitor::Sources sources)
     : policy_(policy),
       state_(sources.state),
-      status_(run_directory + "/status.json", job, deadline.value_or(config::Deadline{})),
+      status_(run_directory + "/status.json", job),
       monitor_(context, job, with_outlook(std::move(sources), status_)),
       best_values_(context, job, run_directory),
       history_({run_directory, job.volumes_owner(), index_of(job), command::host_name(),

@@ -140,9 +140,8 @@ class WatcherSays {
 // notifications. The failure of one does not affect the job.
 class Observers {
  public:
-  // References must outlive it. `deadline`: none of a job that is not of a file.
-  Observers(asio::io_context& context, const config::Job& job,
-            const Result<config::Deadline>& deadline, const decide::Policy& policy,
+  // References must outlive it.
+  Observers(asio::io_context& context, const config::Job& job, const decide::Policy& policy,
             const std::string& run_directory, Monitor::Sources sources);
 
   // A message of the trainer.

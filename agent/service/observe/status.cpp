@@ -100,7 +100,7 @@ void Status::look_ahead(const decide::Facts& facts) {
                 .steps_an_hour = pace_.per_second().value_or(0) * 3600,
                 .dollars = ledger.dollars};
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-  outlook_ = launch::own_outlook(job_, deadline_, progress, facts.identity.dollars_per_hour, now);
+  outlook_ = launch::own_outlook(job_, progress, facts.identity.dollars_per_hour, now);
 }
 
 void Status::update(const decide::State& state, const std::string& says, Time now,

@@ -34,8 +34,7 @@ class GangSeen {
 class Status {
  public:
   // REQUIRES: the job outlives it.
-  Status(std::string path, const config::Job& job, const config::Deadline& deadline)
-      : path_(std::move(path)), job_(job), deadline_(deadline) {}
+  Status(std::string path, const config::Job& job) : path_(std::move(path)), job_(job) {}
 
   void observe(const wire::TrainerMessage& message, Time now);
   void observe(const wire::GangReport& gang, Time now) { gang_.take(gang, now); }
@@ -60,7 +59,6 @@ class Status {
 
   std::string path_;
   const config::Job& job_;
-  config::Deadline deadline_;
   std::optional<launch::OwnOutlook> outlook_;
   wire::Progress progress_;
   launch::StepPace pace_;
