@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "agent/aws/formats/services.hpp"
+#include "agent/base/text.hpp"
+#include "agent/commands/job_template.hpp"
 
 namespace spotter::command {
 namespace {
@@ -55,118 +58,66 @@ std::string quoted(const std::string& text) {
 }
 
 std::string in_list(const std::vector<std::string>& items) {
-  std::string text;
-  for (const std::string& each : items) text += (text.empty() ? "" : ", ") + quoted(each);
-  return "[" + text + "]";
+  std::vector<std::string> all;
+  std::ranges::transform(items, std::back_inserter(all), quoted);
+  return "[" + joined(all) + "]";
 }
 
-struct Lines {
-  void add(const std::string& line, const std::string& comment) {
-    constexpr std::size_t column = 46;
-    if (line.size() + 2 > column) {  // above it, as far indented
-      text += std::string(line.find_first_not_of(' '), ' ') + "# " + comment + ":\n" + line + "\n";
-      return;
-    }
-    text += line + std::string(column - line.size(), ' ') + "# " + comment + "\n";
-  }
-  std::string text;
-};
-
-void add_storage(Lines& lines, const JobAnswers& answers) {
-  if (answers.in_bucket())
-    return lines.add("  s3: " + quoted("s3://" + answers.bucket + "/jobs"),
-                     "a bucket and no volume: an instance in any zone brings them from there");
-  lines.add("  ebs:", "an EBS volume: it is brought to where the job goes on");
-  lines.add("    tag: {Name: " + quoted(answers.name) + "}",
-            "the one volume with this tag; `spotter launch` makes it");
-  lines.add("    mount: /mnt/spotter", "where an instance mounts it");
-}
-
-// A job that has run without one keeps its waits (spotter-storage(7)): this one has not.
-void add_fence(Lines& lines, const JobAnswers& answers) {
-  if (answers.in_bucket()) return;
-  const bool known = !answers.bucket.empty();
-  lines.add(known ? "fence: " + quoted("s3://" + answers.bucket + "/fence")
-                  : "# fence: s3://my-bucket/fence",
-            "who may use the volume is decided there: a move waits for no list of EC2's");
-}
-
-void add_code(Lines& lines, const JobAnswers& answers) {
-  lines.add("code:", "which program is trained");
-  if (answers.sends_folder())
-    return lines.add("  folder: .",
-                     "the files here, as they are at each launch, but what .gitignore and "
-                     ".spotterignore name");
-  lines.add("  repository: " + quoted(answers.repository), "each instance fetches it");
-  lines.add("  # token: ssm:/spotter/git-token", "if private: the SSM parameter with a token");
-  lines.add("  revision: " + quoted(answers.revision),
-            "a full commit id, no branch: every instance trains the same code; push it before");
-}
-
-void add_trainer(Lines& lines, const JobAnswers& answers) {
-  lines.add("trainer:", "how it is run");
-  lines.add("  command: " + quoted(answers.command), "in the checkout, by the user's login shell");
-  if (answers.user.empty())
-    lines.add("  # user: alice", "who runs it; default: spotter, a user of its own without rights");
-  else
-    lines.add("  user: " + quoted(answers.user), "who runs it; nobody who may use sudo");
-  if (answers.image == deep_learning_image)
-    lines.add("  environment: venv /opt/pytorch", "where this image has Python with PyTorch");
-  else
-    lines.add("  environment: none", "or where the image has Python: conda NAME, venv PATH");
-  lines.add("  gpus: " + std::string(gpus_of(answers.types)),
-            "a machine with fewer that work is given back; auto: all that it has");
-  if (answers.result.empty())
-    lines.add("  # result: weights.pt", "finished only if this file is there, in the storage");
-  else
-    lines.add("  result: " + quoted(answers.result),
-              "finished only if this file is there, in the storage");
-}
-
-// Says from where an instance gets Spotter: the image of the answers has none.
-void add_package(Lines& lines, const JobAnswers& answers) {
-  const bool known = !answers.bucket.empty();
-  const std::string bucket = known ? answers.bucket : "my-bucket";
-  lines.add(
-      (known ? "  package: {s3: \"s3://" : "  # package: {s3: \"s3://") + bucket + "/packages/\"}",
-      "how instances get Spotter: `spotter launch` puts there what scripts/package made");
-}
-
-void add_launch(Lines& lines, const JobAnswers& answers) {
-  lines.add("launch:", "what `spotter launch` asks AWS for");
-  lines.add("  image: " + quoted(answers.image), "what instances start from; latest: each time");
-  lines.add("  instance_types: " + in_list(answers.types), "any of these, the more the better");
-  lines.add("  zones: " + in_list(answers.zones),
-            answers.in_bucket() ? "it goes on in any of them"
-                                : "it goes on in any of them; the volume in the first");
-  lines.add("  profile: spotter", "the instances' role, which `spotter iam roles` makes");
-  if (!answers.in_bucket())
-    lines.add("  volume: {size: " + quoted(answers.volume_size) + "}",
-              "GiB, for checkpoints and log");
-  add_package(lines, answers);
+// Behind the line, or above it and as far indented.
+std::string with_comment(const std::string& line, std::string_view comment) {
+  constexpr std::size_t column = 46;
+  if (line.size() + 2 > column)
+    return std::string(line.find_first_not_of(' '), ' ') + "# " + std::string(comment) + ":\n" +
+           line + "\n";
+  return line + std::string(column - line.size(), ' ') + "# " + std::string(comment) + "\n";
 }
 
 }  // namespace
 
 std::string job_text(const JobAnswers& answers) {
-  Lines lines;
-  lines.text =
-      "# A training job on EC2 spot instances, for spotter(1); job.yaml(5) has every key.\n"
-      "# `spotter agent --check --job FILE` says what is wrong with it.\n";
-  lines.add("job: " + quoted(answers.name), "its name at AWS: [a-z0-9-], at most 63");
-  lines.add("storage:", "where checkpoints, result and log are kept");
-  add_storage(lines, answers);
-  add_fence(lines, answers);
-  add_code(lines, answers);
-  add_trainer(lines, answers);
-  add_launch(lines, answers);
-  if (answers.bucket.empty())
-    lines.add("# publish: s3://my-bucket/spotter",
-              "`spotter status --job` then shows steps and loss");
-  else
-    lines.add("publish: " + quoted("s3://" + answers.bucket + "/spotter"),
-              "`spotter status --job` shows steps and loss");
-  return lines.text;
+  const std::string bucket = "s3://" + answers.bucket;
+  // A job that has run without a fence keeps its waits (spotter-storage(7)): this one has not.
+  const std::map<std::string_view, bool> is{{"bucket", !answers.bucket.empty()},
+                                            {"volume", !answers.in_bucket()},
+                                            {"folder", answers.sends_folder()},
+                                            {"user", !answers.user.empty()},
+                                            {"pytorch", answers.image == deep_learning_image},
+                                            {"result", !answers.result.empty()}};
+  const std::map<std::string_view, std::string> values{
+      {"NAME", quoted(answers.name)},
+      {"HOMES", quoted(bucket + "/jobs")},
+      {"FENCE", quoted(bucket + "/fence")},
+      {"PUBLISH", quoted(bucket + "/spotter")},
+      {"BUCKET", answers.bucket},
+      {"REPOSITORY", quoted(answers.repository)},
+      {"REVISION", quoted(answers.revision)},
+      {"COMMAND", quoted(answers.command)},
+      {"USER", quoted(answers.user)},
+      {"GPUS", std::string(gpus_of(answers.types))},
+      {"RESULT", quoted(answers.result)},
+      {"IMAGE", quoted(answers.image)},
+      {"TYPES", in_list(answers.types)},
+      {"ZONES", in_list(answers.zones)},
+      {"SIZE", quoted(answers.volume_size)}};
+  std::string text;
+  for (std::string_view rest = job_template; !rest.empty();) {
+    std::string_view written = take_until(rest, '\n');
+    bool wanted = true;
+    for (std::string_view conditions = take_until(written, '|'); !conditions.empty();) {
+      std::string_view one = take_until(conditions, ' ');
+      const bool is_not = one.starts_with('!');
+      wanted = wanted && is.at(one.substr(is_not ? 1 : 0)) != is_not;
+    }
+    if (!wanted) continue;
+    const auto comment = written.rfind(" # ");
+    std::string line;
+    for (std::string_view before = written.substr(0, comment); !before.empty();) {
+      line += take_until(before, '@');
+      if (!before.empty()) line += values.at(take_until(before, '@'));
+    }
+    text += comment == written.npos ? line + "\n" : with_comment(line, written.substr(comment + 3));
+  }
+  return text;
 }
 
 std::string_view image_for(const std::vector<std::string>& types) {
