@@ -33,7 +33,7 @@ Means means_of(const Chain& chain, double times, unsigned markets) {
 }
 
 TEST(Online, KnowsWhatWillBeWhereNothingChanges) {
-  const Chain chain{.pools = 1, .available = 1e9, .absent = 1e-9};
+  const Chain chain{.available = 1e9, .absent = 1e-9};
   const Means means = means_of(chain, 1.3, 2);
   EXPECT_NEAR(means.online, 1, 0.01);
   EXPECT_NEAR(means.ours, 1, 0.01);
@@ -45,7 +45,7 @@ TEST(Online, KnowsWhatWillBeWhereNothingChanges) {
 TEST(Online, OursPaysLittleMoreThanWhoKnowsTheRates) {
   double online = 0, ours = 0;
   for (const double times : {1.15, 1.6, 2.2}) {
-    const Means means = means_of({.pools = 1}, times, 8);
+    const Means means = means_of({}, times, 8);
     std::printf("%.2f x the work: known rates %.3f, ours %.3f x the optimum\n", times, means.online,
                 means.ours);
     online += means.online / 3;
