@@ -23,6 +23,13 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 using Places = std::vector<wire::S3Location>;
 
+// The beginning of an ARN in the account for which policies are printed.
+std::string arn(const std::string& service, const std::string& region,
+                const wire::IamValues& values) {
+  return "arn:" + values.one.at("partition") + ":" + service + ":" + region + ":" +
+         values.one.at("account") + ":";
+}
+
 // Gives `<name>-objects`, `<name>-buckets` and `<name>-prefixes` of all that lies in these places
 // in S3; one below another is not named again. `single`: objects, by their whole keys.
 void give(const std::string& arn, const std::string& name, const Places& places,
@@ -80,14 +87,11 @@ void add_places(const config::Job& job, wire::IamValues& values) {
   add("published", there({job.published_at()}));
   const bool sends_code = job.code && !job.code->folder.empty();
   add("code", sends_code ? there({job.published_in(config::code_folder)}) : Places());
-  auto& package = values.many["package-objects"];
   if (job.launch)
     if (const auto where = wire::parse_s3_url(job.launch->package.source))
-      package = {s3 + where->bucket + "/" + wire::literally(where->key) + (sends ? "*" : "")};
-  auto& list = values.many["list-objects"];
+      add("package", sends ? Places{*where} : Places(), sends ? Places() : Places{*where});
   if (job.sweep && !job.sweep->source.empty())
-    if (const auto where = wire::parse_s3_url(job.sweep->source))
-      list = {s3 + where->bucket + "/" + wire::literally(where->key)};
+    if (const auto where = wire::parse_s3_url(job.sweep->source)) add("list", {}, {*where});
 }
 
 // Arguments that print commands, not documents: to make all roles, or to give the buckets their
@@ -102,30 +106,31 @@ std::vector<std::string> names_of(const config::Job& job, const std::string& nam
   return names;
 }
 
-void add_volumes(const config::Job& job, const std::string& ec2, wire::IamValues& values) {
-  for (const char* name : {"volumes", "snapshots", "holders", "tag-values", "data-snapshots"})
-    values.many[name] = {};
+// In the ARN of a snapshot there is no account.
+std::string anybodys_snapshot(const wire::IamValues& values) {
+  return "arn:" + values.one.at("partition") + ":ec2:" + values.one.at("region") + "::snapshot/";
+}
+
+void add_volumes(const config::Job& job, wire::IamValues& values) {
   if (job.storage.share) return;
-  const std::string account = ":" + values.one["account"] + ":";
+  const std::string ec2 = arn("ec2", values.one["region"], values);
   values.one["tag-key"] = job.storage.ebs.tag.key;
   values.many["tag-values"] = names_of(job, job.storage.ebs.tag.value);
-  values.many["volumes"] = {ec2 + account + "volume/*"};
-  values.many["snapshots"] = {ec2 + "::snapshot/*"};
-  values.many["holders"] = {ec2 + account + "instance/*"};
+  values.many["volumes"] = {ec2 + "volume/*"};
+  values.many["snapshots"] = {anybodys_snapshot(values) + "*"};
+  values.many["holders"] = {ec2 + "instance/*"};
   for (const config::DataVolume& data : job.storage.data)
-    values.many["data-snapshots"].push_back(ec2 + "::snapshot/" + data.snapshot);
+    values.many["data-snapshots"].push_back(anybodys_snapshot(values) + data.snapshot);
 }
 
 // Without the option iam EFS asks nobody who mounts: its file system's own policy decides.
 void add_file_system(const config::Job& job, const std::string& efs, wire::IamValues& values) {
-  auto& shown = values.many["file-systems"] = {};
-  auto& mounted = values.many["mounted-file-systems"] = {};
   if (!job.storage.share) return;
   const config::Share& share = *job.storage.share;
   const std::string id = config::efs_file_system(share, values.one["region"]);
   if (id.empty()) return;
-  shown = {efs + "file-system/" + id};
-  if (config::mount_option(share, "iam")) mounted = shown;
+  const auto& shown = values.many["file-systems"] = {efs + "file-system/" + id};
+  if (config::mount_option(share, "iam")) values.many["mounted-file-systems"] = shown;
 }
 
 // A launcher looks at the code, and at no other secret of the job.
@@ -156,28 +161,22 @@ std::string trainers_role(const config::Job& job, const std::string& instances) 
 // The ARN of what is named by one, or by its name, in the account for which policies are printed.
 std::string arn_of(const std::string& name, const char* kind, const wire::IamValues& values) {
   if (name.starts_with("arn:")) return name;
-  return "arn:" + values.one.at("partition") + ":iam::" + values.one.at("account") + ":" + kind +
-         "/" + name;
+  return arn("iam", "", values) + kind + "/" + name;
 }
 
 void add_code(const config::Job& job, wire::IamValues& values) {
-  auto& repository = values.many["code-repository"] = {};
   if (!job.code || job.code->token) return;
   if (const auto it = wire::codecommit_repository(job.code->repository))
-    repository = {"arn:" + values.one["partition"] + ":codecommit:" + it->region + ":" +
-                  values.one["account"] + ":" + it->path.substr(it->path.rfind('/') + 1)};
+    values.many["code-repository"] = {arn("codecommit", it->region, values) +
+                                      it->path.substr(it->path.rfind('/') + 1)};
 }
 
 void add_trainer_role(const config::Job& job, wire::IamValues& values) {
-  auto& roles = values.many["trainer-roles"];
-  roles = {};
   if (config::has_instances_role(job.trainer) || !has_machines(job)) return;
-  roles = {arn_of(trainers_role(job, values.one["role"]), "role", values)};
+  values.many["trainer-roles"] = {arn_of(trainers_role(job, values.one["role"]), "role", values)};
 }
 
 void add_batch(const config::Job& job, const std::string& batch, wire::IamValues& values) {
-  for (const char* name : {"batch-all", "batch-resources", "batch-jobs", "batch-roles"})
-    values.many[name] = {};
   if (!job.sweep || !job.sweep->batch) return;
   const auto& [environment, queue, definition] = *job.sweep->batch;
   values.many["batch-all"] = {"*"};
@@ -188,15 +187,13 @@ void add_batch(const config::Job& job, const std::string& batch, wire::IamValues
   values.many["batch-jobs"] = {batch + "job/*"};
   for (const std::string& role :
        {environment.instance_role, environment.service_role, definition.job_role})
-    if (role.find(":instance-profile/") != role.npos)  // has the name and path of its role
-      values.many["batch-roles"].push_back(
-          arn_of(wire::iam_name(role).with_path(), "role", values));
-    else if (!role.empty())
-      values.many["batch-roles"].push_back(arn_of(role, "role", values));
+    if (!role.empty()) {
+      const bool is_profile = role.find(":instance-profile/") != role.npos;
+      const std::string name = is_profile ? wire::iam_name(role).with_path() : role;  // its role's
+      values.many["batch-roles"].push_back(arn_of(name, "role", values));
+    }
   // Through an access point EFS asks who mounts.
-  const std::string efs = "arn:" + values.one["partition"] +
-                          ":elasticfilesystem:" + values.one["region"] + ":" +
-                          values.one["account"] + ":file-system/";
+  const std::string efs = arn("elasticfilesystem", values.one["region"], values) + "file-system/";
   for (const wire::BatchVolume& volume : definition.volumes)
     if (!volume.access_point.empty())
       values.many["mounted-file-systems"].push_back(efs + volume.file_system);
@@ -226,31 +223,7 @@ std::set<std::string> used_things(const config::Launch& launch, const std::strin
   return used;
 }
 
-// Lists that are empty without `launch:`, or where the launch has no such thing.
-constexpr const char* lists_of_a_launch[] = {"launched-things",
-                                             "launch-templates",
-                                             "launched-fleets",
-                                             "launched-groups",
-                                             "made-groups",
-                                             "image-parameters",
-                                             "launch-roles",
-                                             "launch-all",
-                                             "spot-quotas",
-                                             "made-things",
-                                             "used-things",
-                                             "placement-groups",
-                                             "ended-placement-groups",
-                                             "placement-all",
-                                             "instance-profiles",
-                                             "watched-fleets",
-                                             "on-demand-prices",
-                                             "deleted-things",
-                                             "launched-types",
-                                             "reservation-all",
-                                             "tagged-disks"};
-
 void add_launch(const config::Job& job, const std::string& here, wire::IamValues& values) {
-  for (const char* name : lists_of_a_launch) values.many[name] = {};
   if (!job.launch) return;
   const std::string arn = "arn:" + values.one["partition"] + ":";
   const auto ec2 = [&](const char* what) { return arn + "ec2:" + here + what + "/*"; };
@@ -261,8 +234,7 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
   values.many["made-things"] = {ec2("fleet"), ec2("launch-template"), ec2("spot-fleet-request"),
                                 ec2("volume")};
   if (!job.storage.share)
-    values.many["deleted-things"] = {
-        ec2("volume"), arn + "ec2:" + here.substr(0, here.find(':')) + "::snapshot/*"};
+    values.many["deleted-things"] = {ec2("volume"), anybodys_snapshot(values) + "*"};
   constexpr std::string_view parameter = "resolve:ssm:";
   std::set<std::string> used, parameters;
   std::set<std::string> types{cheap_type};  // of machines that prepare and fetch
@@ -608,14 +580,12 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   const bool anywhere = job.launch && job.launch->places.size() > 1;
   const std::string region = anywhere ? "*" : scope.region.str();
   const wire::Partition& its = wire::partition_of(scope.region.str());
-  const std::string partition(its.name);
-  values.one = {{"partition", partition},
+  values.one = {{"partition", std::string(its.name)},
                 {"region", region},
                 {"account", scope.account},
                 {"role", wire::iam_name(scope.role).with_path()},
                 {"job", job.name.str()}};
-  const auto service = [&](const char* name) { return "arn:" + partition + ":" + name + ":"; };
-  const auto here = region + ":" + scope.account + ":";
+  const auto service = [&](const char* name) { return arn(name, region, values); };
   values.many["owners"] = names_of(job, job.name.str());
   values.many["volume-keys"] = scope.volume_keys;
   values.many["other-keys"] = scope.other_keys;
@@ -626,18 +596,16 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   values.many["ec2-as-kms-names-it"] = {ec2 + "amazonaws.com"};
   if (its.suffix != "amazonaws.com")
     values.many["ec2-as-kms-names-it"].push_back(ec2 + std::string(its.suffix));
-  values.many["claimants"] = {};
-  values.many["topics"] = {};
   if (!job.notify.topic.empty()) values.many["topics"] = {job.notify.topic};
   if (job.claims || job.gang || job.trainer.gpus != 0)  // which it may lack
-    values.many["claimants"] = {service("ec2") + here + "instance/*"};
-  add_volumes(job, service("ec2") + region, values);
-  add_file_system(job, service("elasticfilesystem") + here, values);
-  add_secrets(job, service("ssm") + here, values);
+    values.many["claimants"] = {service("ec2") + "instance/*"};
+  add_volumes(job, values);
+  add_file_system(job, service("elasticfilesystem"), values);
+  add_secrets(job, service("ssm"), values);
   add_code(job, values);
   add_trainer_role(job, values);
-  add_batch(job, service("batch") + here, values);
-  add_launch(job, here, values);
+  add_batch(job, service("batch"), values);
+  add_launch(job, region + ":" + scope.account + ":", values);
   add_places(job, values);
   return values;
 }
@@ -714,17 +682,16 @@ RoleCommands account_commands(const std::string& bucket, const std::vector<wire:
                               const IamScope& scope, bool shell) {
   const config::Job job = *config::parse_job(any_job, {});
   wire::IamValues values = iam_values(job, scope);
-  const std::string arn = "arn:" + values.one["partition"] + ":";
+  const std::string s3 = "arn:" + values.one["partition"] + ":s3:::";
   values.one["job"] = "*";
   values.many["owners"] = values.many["tag-values"] = values.many["on-demand-prices"] = {"*"};
-  values.many["secrets"] = {arn + "ssm:" + scope.region.str() + ":" + scope.account +
-                            ":parameter/spotter/*"};
+  values.many["secrets"] = {arn("ssm", scope.region.str(), values) + "parameter/spotter/*"};
   Places all{{bucket, ""}};
   for (const char* what : {"checkpoint", "head", "home", "claim", "gang", "fence", "published",
                            "code", "prepared", "package", "list"})
-    give(arn + "s3:::", what, all, {}, values);
+    give(s3, what, all, {}, values);
   all.insert(all.end(), read.begin(), read.end());
-  give(arn + "s3:::", "channel", all, {}, values);
+  give(s3, "channel", all, {}, values);
   Commands commands(std::move(values), "spotter-setup");
   // By a name alone: a volume of somebody else's may have it, and would be deleted.
   commands.leave_out({"UseTheVolumeThatTheTagNames", "ClaimTheVolumeThatTheTagNames"});

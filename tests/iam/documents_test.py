@@ -15,7 +15,8 @@ import botocore.session
 import botocore.validate
 
 SPOTTER = os.environ["SPOTTER_PATH"]
-IAM = pathlib.Path(__file__).resolve().parents[2] / "scripts/iam"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+IAM = ROOT / "scripts/iam"
 ACCOUNT = "123456789012"
 VOLUME = "storage: {ebs: {tag: {Name: 'my*volume'}}}"
 SHARE = "storage: {folder: {path: /data}}"
@@ -472,6 +473,19 @@ class Documents(unittest.TestCase):
         one = self.run_it("launcher", VOLUME, launch, channels(400), options=["--part", "2"])
         self.assertEqual(one.returncode, 1)
         self.assertRegex(one.stderr, "characters in one statement, and a managed policy has")
+
+    def test_each_name_in_a_document_has_its_values(self):
+        """A list to which nothing is given is empty: one whose name is mistyped would be, too."""
+        code = (ROOT / "agent/commands/iam.cpp").read_text()
+        given = set(re.findall(r'\.(?:one|many)(?:\[|\.at\()"([a-z0-9-]+)"', code))
+        given |= set(re.findall(r'^ +(?:values\.one = \{)?\{"([a-z]+)", [^"]+\}', code, re.M))
+        places = "|".join(re.findall(r' add\("(\w+)", ', code))
+        named = set(re.findall(r"(?<!\$)\{([a-z0-9-]+)\}",
+                               "".join(path.read_text() for path in IAM.glob("*.json"))))
+        of_places = {it for it in named
+                     if re.fullmatch(rf"({places})-(objects|buckets|prefixes)", it)}
+        self.assertIn("channel-prefixes", of_places)
+        self.assertEqual(named - of_places, given)
 
     def test_wrong_use(self):
         for name, options, word in (("agnet", (), "agnet"),

@@ -45,7 +45,7 @@ TEST(MissingPermission, WhatIsForbiddenIsNotAskedFor) {
 
 TEST(IamDocuments, PlacesAreFilledAndEmptyStatementsLeftOut) {
   const IamDocument document{"x", R"({"Statement": [
-      {"Sid": "A", "Action": "s:A", "Resource": ["{none}"], "Condition": {"{unknown}": 1}},
+      {"Sid": "A", "Action": "s:A", "Resource": ["{none}", "{not}"], "Condition": {"{unknown}": 1}},
       {"Sid": "B", "Action": "s:B", "Resource": ["a", "{two}"], "Condition": {"k/{one}": "{two}"}}
   ]})"};
   const IamValues values{{{"one", "1"}}, {{"none", {}}, {"two", {"b", "c"}}}};
@@ -56,6 +56,8 @@ TEST(IamDocuments, PlacesAreFilledAndEmptyStatementsLeftOut) {
   const auto lacking = fill_in(document, {{}, {{"none", {"x"}}, {"two", {}}}});
   ASSERT_FALSE(lacking);
   EXPECT_NE(lacking.error().message.find("{unknown}"), std::string::npos);
+  const IamDocument one{"x", R"({"Statement": [{"Resource": "{lacking}"}]})"};
+  EXPECT_FALSE(fill_in(one, values)) << "it is no list";
 }
 
 TEST(IamDocuments, ATextThatStandsForItself) {

@@ -52,12 +52,15 @@ std::string fill_text(std::string_view text, const IamValues& values) {
   return filled;
 }
 
-Ordered fill(const Ordered& value, const IamValues& values) {
+// In a list the names of others may stand, which are empty without a value.
+Ordered fill(const Ordered& value, const IamValues& values, bool in_list = false) {
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
-    const auto list = values.many.find(whole_name(text));
+    const std::string name = whole_name(text);
+    const auto list = values.many.find(name);
     if (list != values.many.end()) return list->second;
-    return fill_text(text, values);
+    const bool may_lack = in_list && !name.empty() && !values.one.contains(name);
+    return may_lack ? Ordered::array() : Ordered(fill_text(text, values));
   }
   if (value.is_object()) {
     Ordered filled = Ordered::object();
@@ -68,7 +71,7 @@ Ordered fill(const Ordered& value, const IamValues& values) {
   if (!value.is_array()) return value;
   Ordered filled = Ordered::array();
   for (const auto& each : value) {
-    Ordered item = fill(each, values);
+    Ordered item = fill(each, values, true);
     if (!item.is_array())
       filled.push_back(std::move(item));
     else
