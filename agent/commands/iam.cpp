@@ -489,7 +489,7 @@ class Commands {
     text_ += wire::command_of("kms", "CreateGrant", input.dump()) + "\n";
   }
   void launch_template(const std::string& name) {
-    const OrderedJson data = {{"UserData", launch::base64(std::string(ecs_user_data))},
+    const OrderedJson data = {{"UserData", wire::to_base64(ecs_user_data)},
                               {"MetadataOptions",
                                {{"HttpEndpoint", "enabled"},
                                 {"HttpTokens", "required"},

@@ -121,7 +121,7 @@ OrderedJson template_data(const config::Job& job, const Template& content) {
   }
   const std::string group = content.prepares ? "" : placement_group_of(job);
   if (!group.empty()) data["Placement"] = {{"GroupName", group}};
-  data["UserData"] = base64(compressed(stamped(content.user_data, content.launched)));
+  data["UserData"] = wire::to_base64(compressed(stamped(content.user_data, content.launched)));
   return data;
 }
 
@@ -300,20 +300,6 @@ AwsCommand create_group(const config::Job& job, const TemplateVersion& it, const
 }
 
 }  // namespace
-
-std::string base64(std::string_view text) {
-  constexpr std::string_view digits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); i += 3) {
-    unsigned bits = 0;
-    for (std::size_t j = 0; j < 3; ++j)
-      bits = bits << 8 | (i + j < text.size() ? static_cast<unsigned char>(text[i + j]) : 0U);
-    for (std::size_t j = 0; j < 4; ++j)
-      out += i + j > text.size() ? '=' : digits[bits >> (18 - 6 * j) & 63U];
-  }
-  return out;
-}
 
 std::string resource_name(const config::Job& job) { return "spotter-" + job.name.str(); }
 

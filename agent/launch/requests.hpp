@@ -109,6 +109,4 @@ wire::AwsCommand keep_zones(const FleetId& group);
 // Writes the tag spotter:watched of the group.
 wire::AwsCommand mark_group(const FleetId& group, const std::string& job, const std::string& mark);
 
-std::string base64(std::string_view text);
-
 }  // namespace spotter::launch
