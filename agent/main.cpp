@@ -45,9 +45,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (own == "manual") {
-    const bool events = argc > 2 && std::string_view(argv[2]) == "events";
-    std::cout << (events ? spotter::command::manual_of_events()
-                         : spotter::command::manual_of_commands(app));
+    std::cout << spotter::command::manual_of(app);
     return 0;
   }
   if (const auto wrong = spotter::command::wrong_command(app, {argv + 1, argv + argc});

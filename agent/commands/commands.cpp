@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <sstream>
+#include <nlohmann/json.hpp>
 
 #include "agent/config/run.hpp"
 #include "agent/config/values.hpp"
@@ -18,6 +18,8 @@
 
 namespace spotter::command {
 namespace {
+
+using OrderedJson = nlohmann::ordered_json;
 
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
@@ -42,63 +44,30 @@ std::string choices(const CLI::Option& option) {
   return text;
 }
 
-// Makes a line plain text for mdoc(7): no word is a macro, no dot a request.
-std::string plain(const std::string& text) {
-  std::string safe;
-  for (const char each : text) {
-    if (each == '\\')
-      safe += "\\e";
-    else if (each == '-')
-      safe += "\\-";
-    else
-      safe += each;
-  }
-  return "\\&" + safe + "\n";
+OrderedJson options_of(const CLI::App& command) {
+  OrderedJson all = OrderedJson::array();
+  for (const auto* option : command.get_options([&](const CLI::Option* it) {
+         return it != command.get_help_ptr() && (!it->nonpositional() || !it->get_lnames().empty());
+       }))
+    all.push_back(
+        {{"name", option->nonpositional() ? option->get_lnames().front() : option->get_name(true)},
+         {"flag", option->nonpositional()},
+         {"takes_value", takes_value(*option)},
+         {"text", option->get_description()},
+         {"choices", choices(*option)},
+         {"default", option->get_default_str()},
+         {"required", option->get_required()}});
+  return all;
 }
 
-// Each sentence on its own line, as mdoc(7) expects.
-std::string sentences(std::string_view line) {
-  std::string text;
-  for (auto stop = line.find(". "); stop != line.npos; stop = line.find(". ")) {
-    text += plain(std::string(line.substr(0, stop + 1)));
-    line.remove_prefix(stop + 2);
-  }
-  return text + plain(std::string(line));
-}
-
-void append_option(std::string& page, const CLI::Option& option) {
-  page += ".It ";
-  if (option.nonpositional()) {
-    page += "Fl -" + option.get_lnames().front();
-    if (takes_value(option)) page += " Ar VALUE";
-  } else {
-    page += "Ar " + option.get_name(true);
-  }
-  page += "\n" + plain(option.get_description() + ".");
-  if (const auto all = choices(option); !all.empty()) {
-    std::string line = "One of: " + all.substr(0, all.size() - 1) + ".";
-    for (auto at = line.find('\n'); at != line.npos; at = line.find('\n', at))
-      line.replace(at, 1, ", ");
-    page += plain(line);
-  }
-  if (const auto set = option.get_default_str(); !set.empty())
-    page += plain("Default: " + set + ".");
-  if (option.get_required()) page += plain("Required.");
-}
-
-void append_command(std::string& page, const CLI::App& command, const std::string& name) {
-  page += ".Ss " + name + "\n" + plain(command.get_description() + ".");
-  const auto options = command.get_options([&](const CLI::Option* option) {
-    return option != command.get_help_ptr() &&
-           (!option->nonpositional() || !option->get_lnames().empty());
-  });
-  if (!options.empty()) {
-    page += ".Bl -tag -width Ds\n";
-    for (const auto* option : options) append_option(page, *option);
-    page += ".El\n";
-  }
-  for (const auto* each : commands_of(command))
-    append_command(page, *each, name + " " + each->get_name());
+OrderedJson described(const CLI::App& app) {
+  OrderedJson all = OrderedJson::array();
+  for (const auto* each : commands_of(app))
+    all.push_back({{"name", each->get_name()},
+                   {"text", each->get_description()},
+                   {"options", options_of(*each)},
+                   {"commands", described(*each)}});
+  return all;
 }
 
 int list(const std::vector<wire::Explanation>& all) {
@@ -218,33 +187,11 @@ std::string wrong_command(const CLI::App& app, const std::vector<std::string>& w
   return "";
 }
 
-std::string manual_of_events() {
-  std::string page;
-  for (const wire::Explanation& each : wire::explanations()) {
-    page += ".Ss " + std::string(each.name) + "\n" + plain(each.subject + ".") + ".Pp\n";
-    std::istringstream lines(each.text);
-    bool literal = false, apart = false;
-    for (std::string line; std::getline(lines, line);) {
-      if (line.empty()) {
-        apart = true;
-        continue;
-      }
-      const bool command = line.starts_with("  ");
-      if (command != literal) page += command ? ".Bd -literal -offset indent\n" : ".Ed\n";
-      if (apart && !command) page += ".Pp\n";
-      page += command ? plain(line) : sentences(line);
-      literal = command;
-      apart = false;
-    }
-    if (literal) page += ".Ed\n";
-  }
-  return page;
-}
-
-std::string manual_of_commands(const CLI::App& app) {
-  std::string page;
-  for (const auto* each : commands_of(app)) append_command(page, *each, each->get_name());
-  return page;
+std::string manual_of(const CLI::App& app) {
+  OrderedJson events = OrderedJson::array();
+  for (const wire::Explanation& it : wire::explanations())
+    events.push_back({{"name", it.name}, {"subject", it.subject}, {"text", it.text}});
+  return OrderedJson{{"commands", described(app)}, {"events", events}}.dump();
 }
 
 void add_explain(CLI::App& app, int& status) {

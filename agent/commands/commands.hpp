@@ -53,11 +53,9 @@ std::string completions(const CLI::App& app, const std::vector<std::string>& wor
 // such word. `words`: the command line without the program.
 std::string wrong_command(const CLI::App& app, const std::vector<std::string>& words);
 
-// All kinds of journal events, as subsections of mdoc(7) (scripts/packaging/manual).
-std::string manual_of_events();
-
-// All commands with their options, as subsections of mdoc(7).
-std::string manual_of_commands(const CLI::App& app);
+// All commands with their options, and all kinds of journal events: JSON, of which the build makes
+// pages (scripts/packaging/manual/render_program.py).
+std::string manual_of(const CLI::App& app);
 
 // The job for this process, by its file; its mistakes are printed, a line each.
 Result<config::Job> job_here(const std::string& file);
