@@ -43,12 +43,6 @@ Result<std::string> parse_path(std::string_view text) {
 }
 const Scalar<std::string> absolute_path{"an absolute path", parse_path};
 
-Result<bool> parse_switch(std::string_view text) {
-  if (text == "true" || text == "false") return text == "true";
-  return failure("'" + std::string(text) + "' is neither true nor false");
-}
-const Scalar<bool> on_or_off{"true or false", parse_switch};
-
 Result<std::optional<std::chrono::seconds>> parse_timeout(std::string_view text) {
   const auto time = TRY(duration.parse(text));
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(time);
@@ -86,7 +80,7 @@ Reader::Fields volume_fields(Reader& reader, wire::BatchVolume& volume, std::str
           {"root", optional, reader.scalar(volume.folder, absolute_path)},
           {"host", optional, reader.scalar(host, absolute_path)},
           {"mount", required, reader.scalar(volume.mount, absolute_path)},
-          {"read_only", optional, reader.scalar(volume.read_only, on_or_off)}};
+          {"read_only", optional, reader.scalar(volume.read_only, yes_or_no)}};
 }
 
 void read_volume(Reader& reader, const Node& node, const std::string& path,

@@ -217,9 +217,7 @@ const Scalar<int> capacity{"how many instances", parse_between<1, 10'000>};
 const Scalar<int> gibibytes{"a size in GiB, such as 100", parse_between<1, 65'536>};
 
 Result<std::string> parse_sha256(std::string_view text) {
-  std::string digest(text);
-  for (char& letter : digest)
-    if (letter >= 'A' && letter <= 'F') letter = static_cast<char>(letter - 'A' + 'a');
+  const std::string digest = lower_case(text);
   if (digest.size() == 64 && digest.find_first_not_of("0123456789abcdef") == digest.npos)
     return digest;
   return failure(in_quotes(text) + " is no SHA-256, 64 hexadecimal digits: sha256sum FILE");

@@ -65,19 +65,18 @@ Result<std::string> parse_path_below_mount(std::string_view text) {
   return std::string(text);
 }
 
-Result<std::string> parse_file_patterns(std::string_view text) {
-  if (only(text, " ") || has_line_break(text)) return failure("expected patterns such as *.h5");
-  if (text.find('/') == text.npos) return std::string(text);
-  return failure(in_quotes(text) +
-                 " has a '/' in it; a pattern is of a file's name, in any subfolder");
-}
-
-Result<std::string> parse_folder_patterns(std::string_view text) {
+// `what`: "file's name, in any subfolder".
+Result<std::string> parse_patterns(std::string_view text, const char* such, const char* what) {
   if (only(text, " ") || has_line_break(text))
-    return failure("expected patterns such as checkpoint-*");
+    return failure(std::string("expected patterns such as ") + such);
   if (text.find('/') == text.npos) return std::string(text);
-  return failure(in_quotes(text) +
-                 " has a '/' in it; a pattern is of a folder's name, directly in the directory");
+  return failure(in_quotes(text) + " has a '/' in it; a pattern is of a " + what);
+}
+Result<std::string> parse_file_patterns(std::string_view text) {
+  return parse_patterns(text, "*.h5", "file's name, in any subfolder");
+}
+Result<std::string> parse_folder_patterns(std::string_view text) {
+  return parse_patterns(text, "checkpoint-*", "folder's name, directly in the directory");
 }
 
 Result<std::string> parse_set_patterns(std::string_view text) {
@@ -125,9 +124,7 @@ Result<std::string> parse_code_folder(std::string_view text) {
 }
 
 Result<std::string> parse_commit_id(std::string_view text) {
-  std::string id(text);
-  for (char& each : id)
-    if (each >= 'A' && each <= 'F') each = static_cast<char>(each - 'A' + 'a');
+  const std::string id = lower_case(text);
   const bool whole = only(id, "0123456789abcdef");
   if (id.size() == 40 && whole) return id;
   if (id.size() == 64 && whole)
