@@ -94,10 +94,8 @@ void add_places(const config::Job& job, wire::IamValues& values) {
     if (const auto where = wire::parse_s3_url(job.sweep->source)) add("list", {}, {*where});
 }
 
-// Arguments that print commands, not documents: to make all roles, or to give the buckets their
-// lifecycle's rules.
+// The argument that prints commands, not a document: to make all roles.
 constexpr const char* all_roles = "roles";
-constexpr const char* all_rules = "lifecycle";
 
 // In a sweep each experiment has its own volume, whose name ends with the index.
 std::vector<std::string> names_of(const config::Job& job, const std::string& name) {
@@ -340,49 +338,6 @@ int print_part(const std::string& document, std::size_t number) {
                                  with_commas(longest_managed));
 }
 
-// `spotter iam lifecycle`: rules that remove from the job's buckets what nothing else removes.
-
-// A day for the longest upload, and one that S3 may take to notice.
-constexpr int days = 2;
-
-// https://docs.aws.amazon.com/AmazonS3/latest/API/API_LifecycleRule.html
-OrderedJson rule(const std::string& name, const std::string& prefix, bool only_ours) {
-  OrderedJson its = {{"ID", name},
-                     {"Status", "Enabled"},
-                     {"Filter", {{"Prefix", prefix}}},
-                     {"AbortIncompleteMultipartUpload", {{"DaysAfterInitiation", days}}}};
-  // In a versioned bucket what is removed, or written again, leaves a version.
-  if (only_ours) its["NoncurrentVersionExpiration"] = {{"NoncurrentDays", days}};
-  return its;
-}
-
-// The commands of `aws`, one a bucket, that have S3 remove what uploads that were broken off left,
-// and old versions. The exit status: 1, with the reason, where the job writes none of these.
-int print_lifecycle(const config::Job& job) {
-  std::map<std::string, std::vector<OrderedJson>> rules;  // by bucket
-  const std::string name = "spotter-" + job.name.str();
-  const auto add = [&](const wire::S3Location& where, const std::string& what, bool only_ours) {
-    rules[where.bucket].push_back(rule(name + "-" + what, where.key, only_ours));
-  };
-  if (const auto home = job.kept_at()) add(*home, "home", true);
-  if (const auto head = job.headed_at()) add(*head, "head", true);
-  if (job.checkpoints.s3) add(*job.checkpoints.s3, "checkpoints", false);
-  if (const auto where = config::copied_by_libspotter(job)) add(*where, "copies", false);
-  for (std::size_t i = 0; i < job.trainer.writes.size(); ++i)
-    add(job.trainer.writes[i], "written-" + std::to_string(i + 1), false);
-  if (rules.empty()) return io::complain("iam", "the job copies no checkpoints to S3");
-  for (const auto& [bucket, its] : rules) {
-    std::printf(
-        "# This replaces all rules that %s has: add to these what aws s3api "
-        "get-bucket-lifecycle-configuration --bucket %s shows.\n",
-        bucket.c_str(), bucket.c_str());
-    const OrderedJson input = {{"Bucket", bucket}, {"LifecycleConfiguration", {{"Rules", its}}}};
-    const auto command = wire::command_of("s3api", "PutBucketLifecycleConfiguration", input.dump());
-    std::printf("%s\n", command.c_str());
-  }
-  return 0;
-}
-
 Result<int> print(IamOptions options) {
   const auto job = TRY(job_here(options.job));
   if (options.region.empty() && job.launch) options.region = job.launch->region;
@@ -396,7 +351,6 @@ Result<int> print(IamOptions options) {
       !wrong.empty())
     return mistake("the instances' role: " + wrong);
   if (options.document == all_roles) return print_roles(job, options.scope);
-  if (options.document == all_rules) return print_lifecycle(job);
   const wire::IamValues values = iam_values(job, options.scope);
   const auto whole = TRY(of_input(filled(options.document, values)));
   if (whole.empty()) return failure("the job needs no such policy: nothing is left of it");
@@ -614,12 +568,11 @@ void add_iam(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
       "iam",
       "Prints a role's or user's policy, or a role's trust policy, for the job of job.yaml; "
-      "`roles`: the commands of `aws` that make them all; `lifecycle`: those that have S3 remove "
-      "what is left of uploads");
+      "`roles`: the commands of `aws` that make them all");
   auto options = std::make_shared<IamOptions>();
-  std::set<std::string> names{all_roles, all_rules};
+  std::set<std::string> names{all_roles};
   for (const auto& document : wire::iam_documents()) names.emplace(document.name);
-  command->add_option("document", options->document, "Which of scripts/iam, roles, or lifecycle")
+  command->add_option("document", options->document, "Which of scripts/iam, or roles")
       ->required()
       ->check(CLI::IsMember(names));
   command->add_option("job", options->job, "The job's description")->capture_default_str();

@@ -94,32 +94,6 @@ class Documents(unittest.TestCase):
             self.assertEqual(self.statement(self.document(name, VOLUME, way), sid)["Resource"],
                              ["arn:aws:s3:::way/to/*"], name)
 
-    def test_lifecycle_rules_are_such_as_s3_takes(self):
-        done = self.run_it("lifecycle", "storage: {s3: s3://homes/jobs}",
-                           "checkpoints: {folders: 'checkpoint-*', s3: 's3://copies/here'}")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        words = shlex.split(done.stdout, comments=True)
-        begins = [at for at, word in enumerate(words) if word == "aws"] + [len(words)]
-        commands = [words[one:next_one] for one, next_one in zip(begins, begins[1:])]
-        model = botocore.session.get_session().get_service_model("s3")
-        shape = model.operation_model("PutBucketLifecycleConfiguration").input_shape
-        rules = {}
-        for words in commands:
-            self.assertEqual(words[:3], ["aws", "s3api", "put-bucket-lifecycle-configuration"])
-            given = json.loads(words[words.index("--cli-input-json") + 1])
-            report = botocore.validate.ParamValidator().validate(given, shape)
-            self.assertFalse(report.has_errors(), report.generate_report())
-            rules[given["Bucket"]] = given["LifecycleConfiguration"]["Rules"]
-        self.assertEqual(sorted(rules), ["copies", "homes"])
-        self.assertEqual([rule["Filter"]["Prefix"] for rule in rules["homes"]],
-                         ["jobs/homes/mine/", "jobs/heads/mine/"])
-        self.assertTrue(all("NoncurrentVersionExpiration" in rule for rule in rules["homes"]))
-        # Below a place that a person chose may be what is not ours.
-        self.assertNotIn("NoncurrentVersionExpiration", rules["copies"][0])
-        none = self.run_it("lifecycle", VOLUME)
-        self.assertNotEqual(none.returncode, 0)
-        self.assertIn("no checkpoints to S3", none.stderr)
-
     def test_a_share_has_no_volumes(self):
         text = json.dumps(self.document("agent", SHARE))
         for word in ("AttachVolume", "CreateTags", "kms:", "s3:", "TerminateInstances\""):
