@@ -89,6 +89,15 @@ inline std::string hexadecimal(std::string_view bytes) {
 namespace spotter::wire {
 
 // In single quotes, so that the shell takes every character as it is.
-std::string shell_quoted(std::string_view word);
+inline std::string shell_quoted(std::string_view word) {
+  std::string quoted = "'";
+  for (const char each : word) {
+    if (each == '\'')
+      quoted += "'\\''";
+    else
+      quoted += each;
+  }
+  return quoted + "'";
+}
 
 }  // namespace spotter::wire
