@@ -124,10 +124,6 @@ Findings examine_policies(const wire::CallerIdentity& who, const Region& region,
                         fits + " of " + with_commas(longest_of_a_role) +
                             " characters, which all jobs of a role share",
                         ""});
-  const auto launcher = advice_for_a_user(with_room(filled("launcher", values).value_or("")));
-  if (launcher.refused)
-    findings.push_back({"policies", Verdict::Warn, "who launches gets " + launcher.text,
-                        "see what `spotter iam launcher` prints"});
   return findings;
 }
 

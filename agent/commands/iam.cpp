@@ -282,7 +282,6 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
 struct IamOptions {
   std::string document;
   std::string job = "job.yaml";
-  std::size_t part = 0;  // 0: all of it
   IamScope scope;
   std::string region;
 };
@@ -297,6 +296,25 @@ void remark_manifests(const config::Job& job) {
                  "a manifest's objects may lie anywhere: name their places in trainer.reads");
 }
 
+// The policy without the statements' names, which IAM counts, too.
+std::string without_names(const std::string& document) {
+  auto shorter = OrderedJson::parse(document);
+  for (auto& statement : shorter["Statement"]) statement.erase("Sid");
+  return shorter.dump(2);
+}
+
+std::string too_long_for_a_user(std::size_t characters) {
+  if (characters > longest_managed)
+    return with_commas(characters) + " characters, and a managed policy has at most " +
+           with_commas(longest_managed) +
+           ": make several of it, each with some of the statements, which may be divided anywhere";
+  return with_commas(characters) + " characters, and all policies in a user have at most " +
+         with_commas(longest_of_a_user) +
+         " together: make a managed policy of it (aws iam create-policy, then "
+         "attach-user-policy), which may have " +
+         with_commas(longest_managed);
+}
+
 // Says what is not in the document, or what IAM does with one of this length.
 int remark(const std::string& name, const std::string& text, const config::Job& job) {
   if (name == "trainer") remark_manifests(job);
@@ -309,9 +327,8 @@ int remark(const std::string& name, const std::string& text, const config::Job& 
     const std::string problem = too_long_for_a_role(characters);
     return problem.empty() ? 0 : io::complain("iam", problem);
   }
-  const UserPolicyAdvice advice = advice_for_a_user(text);
-  if (!advice.text.empty()) io::complain("iam", advice.text);
-  return advice.refused ? 1 : 0;
+  if (characters > longest_of_a_user) io::complain("iam", too_long_for_a_user(characters));
+  return characters > longest_managed ? 1 : 0;
 }
 
 int print_roles(const config::Job& job, const IamScope& scope) {
@@ -319,23 +336,6 @@ int print_roles(const config::Job& job, const IamScope& scope) {
   std::fputs(commands.text.c_str(), stdout);
   remark_manifests(job);
   return commands.problems.empty() ? 0 : io::complain("iam", commands.problems);
-}
-
-// Prints one part, for a managed policy.
-int print_part(const std::string& document, std::size_t number) {
-  const auto parts = parts_of(document);
-  if (number > parts.size())
-    return io::complain(
-        "iam",
-        "--part " + std::to_string(number) + ": the policy is printed in " +
-            (parts.size() == 1 ? "one part" : std::to_string(parts.size()) + " parts"),
-        wrong_input);
-  const std::string& part = parts[number - 1];
-  std::printf("%s\n", part.c_str());
-  if (policy_characters(part) <= longest_managed) return 0;
-  return io::complain("iam", with_commas(policy_characters(part)) +
-                                 " characters in one statement, and a managed policy has at most " +
-                                 with_commas(longest_managed));
 }
 
 Result<int> print(IamOptions options) {
@@ -354,8 +354,8 @@ Result<int> print(IamOptions options) {
   const wire::IamValues values = iam_values(job, options.scope);
   const auto whole = TRY(of_input(filled(options.document, values)));
   if (whole.empty()) return failure("the job needs no such policy: nothing is left of it");
-  const std::string text = options.document == "launcher" ? with_room(whole) : whole;
-  if (options.part > 0) return print_part(text, options.part);
+  const bool is_long = options.document == "launcher" && policy_characters(whole) > longest_managed;
+  const std::string text = is_long ? without_names(whole) : whole;
   std::printf("%s\n", text.c_str());
   return remark(options.document, text, job);
 }
@@ -587,11 +587,6 @@ void add_iam(CLI::App& app, int& status) {
           "NUMBER"));
   command->add_option("--region", options->region,
                       "Default: that of launch.pools, else AWS_REGION");
-  command
-      ->add_option("--part", options->part,
-                   "Prints the policy's part of that number: each has at most the 6,144 characters "
-                   "that a managed policy may have, and all of them together allow what it allows")
-      ->check(CLI::PositiveNumber);
   options->scope.role.clear();
   command->add_option("--role", options->scope.role,
                       "Of the instances, as their profile is named; default: launch.profile of "
@@ -689,6 +684,28 @@ std::vector<RolePolicies> roles_of(const config::Job& job, const IamScope& scope
         named(job.launch->fleet_role, "trust-spot-fleet", "The Spot Fleet's role", {"spot-fleet"}));
   if (job.sweep && job.sweep->batch) add_batch_roles(*job.sweep->batch, roles);
   return roles;
+}
+
+std::size_t policy_characters(std::string_view document) {
+  constexpr std::string_view white = " \t\r\n";
+  return static_cast<std::size_t>(std::ranges::count_if(
+      document, [&](char letter) { return white.find(letter) == white.npos; }));
+}
+
+std::string with_commas(std::size_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+std::string too_long_for_a_role(std::size_t characters) {
+  if (characters <= longest_of_a_role) return "";
+  return with_commas(characters) + " characters, and all policies in a role have at most " +
+         with_commas(longest_of_a_role) +
+         " together: name in trainer.reads a prefix that many channels have, give each job a role "
+         "of its "
+         "own, or attach managed policies, each with some of the statements and at most " +
+         with_commas(longest_managed);
 }
 
 }  // namespace spotter::command

@@ -73,20 +73,5 @@ Result<std::string> filled(const std::string& document, const wire::IamValues& v
 // Says that IAM would refuse it, and what to do about it; empty: it fits. `characters`: of all that
 // the role gets of this job.
 std::string too_long_for_a_role(std::size_t characters);
-// The policy as several, each with some of its statements, in their order, and at most so many
-// characters: together they allow the same, as each statement only allows. One, if it fits. A part
-// is longer only if its one statement is. REQUIRES: it is filled().
-std::vector<std::string> parts_of(const std::string& document, std::size_t most = longest_managed);
-
-// The policy without the statements' names, which IAM counts too, if that alone makes it fit into a
-// managed one; else as it is. REQUIRES: it is filled().
-std::string with_room(const std::string& document);
-
-// Advice on a policy for a user; also says when it is too long for a user's inline policy alone.
-struct UserPolicyAdvice {
-  bool refused = false;  // one managed policy cannot have it either
-  std::string text;      // empty: it fits anywhere
-};
-UserPolicyAdvice advice_for_a_user(const std::string& document);
 
 }  // namespace spotter::command

@@ -207,11 +207,9 @@ class Emulator:
             elif role not in self.roles_not_made:
                 self.control("policy", f"role/{role}", *(files or [nothing]))
         if roles:
-            count = re.search(r"to --part ([0-9])", self._iam("launcher", folder, most=1).stderr)
-            files = [folder / f"launcher{one}.json" for one in range(int(count[1]) if count else 1)]
-            for one, file in enumerate(files, 1):
-                file.write_text(self._iam("launcher", folder, "--part", str(one)).stdout)
-            self.control("policy", "launcher", *files)
+            file = folder / "launcher.json"
+            file.write_text(self._iam("launcher", folder, most=1).stdout)
+            self.control("policy", "launcher", file)
         return printed
 
     def _iam(self, document, folder, *options, most=0):

@@ -169,7 +169,6 @@ class Doctor(DoctorTest):
         found = self.findings(self.job(many))
         self.expect(found, "policies", "warn", "spotter-trainer gets 1")
         self.expect(found, "policies", "warn", "name in trainer.reads a prefix")
-        self.expect(found, "policies", "warn", "who launches gets")
 
     def test_a_sweep_on_batch_without_a_launch_template(self):
         batch = ("sweep:\n  grid: {lr: [1, 2]}\n  batch: {image: 'i:1', vcpus: 4, memory: 1000, "

@@ -73,10 +73,9 @@ class Rights(AnEmptyAccount):
                                r"what `spotter iam roles` prints \(UseTheJobsVolumes\)")
         self.assertEqual((self.fleets(), self.volumes()), ([], []))
         self.make_roles(job)
-        files = self.limit(job)
-        for file in files:
-            file.write_text(file.read_text().replace("iam:SimulatePrincipalPolicy", "iam:GetRole"))
-        self.assertEqual(self.served.command("policy", "user", *map(str, files)).stderr, "")
+        file = self.limit(job)
+        file.write_text(file.read_text().replace("iam:SimulatePrincipalPolicy", "iam:GetRole"))
+        self.assertEqual(self.served.command("policy", "user", str(file)).stderr, "")
         done = self.spotter("launch", job)
         self.assertRegex(done.stderr, "(?m)^warn  role +whether spotter-role may do what the job "
                                       "needs is not proven: SimulatePrincipalPolicy: needs iam:Sim")
