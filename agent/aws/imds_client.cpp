@@ -152,10 +152,4 @@ ImdsClient::lifecycle_state() {
   });
 }
 
-asio::awaitable<Result<std::optional<std::vector<wire::MaintenanceEvent>>, CallError>>
-ImdsClient::maintenance() {
-  ImdsAnswer answer = co_await get("meta-data/events/maintenance/scheduled");
-  co_return read(answer, "maintenance events", wire::parse_maintenance);
-}
-
 }  // namespace spotter::sense

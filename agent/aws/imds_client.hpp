@@ -54,8 +54,6 @@ class ImdsClient {
   asio::awaitable<Result<std::optional<SpotAction>, CallError>> spot_action();
   asio::awaitable<Result<std::optional<wire::WallTime>, CallError>> rebalance();
   asio::awaitable<Result<std::optional<wire::LifecycleState>, CallError>> lifecycle_state();
-  asio::awaitable<Result<std::optional<std::vector<wire::MaintenanceEvent>>, CallError>>
-  maintenance();
 
  private:
   asio::awaitable<std::optional<ImdsAnswer>> refresh_token();  // the failure, if it is one

@@ -152,10 +152,6 @@ Result<WallTime> parse_http_date(std::string_view text) {
                   "Sat, 21 Nov 2026 10:15:30 GMT");
 }
 
-Result<WallTime> parse_maintenance_time(std::string_view text) {
-  return or_error(day_month_year(Scanner(text)), text, "21 Nov 2026 10:15:30 GMT");
-}
-
 std::string to_rfc3339(WallTime time) { return print(time, "%04d-%02u-%02uT%02d:%02d:%02dZ"); }
 
 std::string to_amz_date(WallTime time) { return print(time, "%04d%02u%02uT%02d%02d%02dZ"); }

@@ -20,7 +20,6 @@ inline constexpr EventKind event_kinds[] = {
     {"interruption-notice", "e3a785e8c86e490b88decebde48a2afc"},
     {"notice-withdrawn", "62071c002cd7406da890998c568dc07b"},
     {"rebalance-recommendation", "7858c98ea9fb4a1ca9a814c6d7d83a63"},
-    {"maintenance-planned", "20a762e83e4d4955ae6f5f81c9368d4b"},
     {"metadata-silent", "380a7a1122814f0fa661acff9abb8e42"},
     {"metadata-answers", "8673022bbf8044b991cc57247e2e7882"},
     {"clock-wrong", "5b0b7a6c0d3c4f1e9a52d1f0c6e84b37"},

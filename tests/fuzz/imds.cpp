@@ -39,8 +39,8 @@ void notice(std::string_view bytes) {
 }
 
 void times(std::string_view bytes) {
-  for (const auto& time : {wire::parse_rfc3339(bytes), wire::parse_http_date(bytes),
-                           wire::parse_maintenance_time(bytes), wire::parse_rebalance(bytes)}) {
+  for (const auto& time :
+       {wire::parse_rfc3339(bytes), wire::parse_http_date(bytes), wire::parse_rebalance(bytes)}) {
     bounded(time);
     if (time) must(wire::parse_rfc3339(wire::to_rfc3339(*time)) == *time, "a time is read back");
   }
@@ -82,7 +82,6 @@ void examine(std::string_view bytes) {
   times(bytes);
   identity(bytes);
   lines(bytes);
-  bounded(wire::parse_maintenance(bytes));
   const auto credentials = wire::parse_credentials(bytes);
   must(!credentials ||
            !(credentials->access_key_id.empty() || credentials->secret_access_key.empty()),

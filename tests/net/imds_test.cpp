@@ -158,10 +158,8 @@ TEST_F(Imds, ReadsTheRest) {
   metadata_.keys["meta-data/events/recommendations/rebalance"] =
       R"({"noticeTime": "2026-11-21T10:15:30Z"})";
   metadata_.keys["meta-data/autoscaling/target-lifecycle-state"] = "Terminated";
-  metadata_.keys["meta-data/events/maintenance/scheduled"] = "[]";
   EXPECT_TRUE(run(context_, client_.rebalance()).value());
   EXPECT_EQ(run(context_, client_.lifecycle_state()).value(), wire::LifecycleState::Terminated);
-  EXPECT_TRUE(run(context_, client_.maintenance()).value()->empty());
 }
 
 }  // namespace

@@ -20,8 +20,7 @@ class TheWatch : public testing::Test {
         http_(context_),
         imds_(http_, {server_.url()}),
         notices_(
-            imds_, {.every = Duration(10), .others_each = 1, .maintenance_each = 1000},
-            [] { return now(); },
+            imds_, {.every = Duration(10), .others_each = 1}, [] { return now(); },
             [this](decide::Happening what) { seen_.push_back(std::move(what)); }) {
     world_.advance(now() + 1min);
   }

@@ -24,7 +24,6 @@ TEST(ClockText, ReadsRfc3339) {
 
 TEST(ClockText, ReadsHttpDates) {
   EXPECT_EQ(parse_http_date("Sat, 21 Nov 2026 10:15:30 GMT").value(), at("2026-11-21T10:15:30Z"));
-  EXPECT_EQ(parse_maintenance_time("21 Jan 2019 09:00:43 GMT").value(), at("2019-01-21T09:00:43Z"));
   for (const char* text : {"", "21 Nov 2026 10:15:30 GMT", "Sat, 21 Nov 2026 10:15:30",
                            "Sat, 21 Foo 2026 10:15:30 GMT"}) {
     EXPECT_FALSE(parse_http_date(text)) << text;
@@ -76,18 +75,6 @@ TEST(Imds, ReadsTheSmallOnes) {
             (std::vector<std::string>{"Name", "spotter:job"}));
 }
 
-TEST(Imds, ReadsMaintenance) {
-  const auto events = parse_maintenance(R"([{"NotBefore": "21 Jan 2019 09:00:43 GMT",
-    "Code": "system-reboot", "Description": "scheduled reboot", "EventId": "instance-event-0d59",
-    "NotAfter": "21 Jan 2019 09:17:23 GMT", "State": "active"}])");
-  ASSERT_TRUE(events) << events.error().message;
-  EXPECT_EQ(events->at(0).code, "system-reboot");
-  EXPECT_EQ(events->at(0).not_before, at("2019-01-21T09:00:43Z"));
-  EXPECT_TRUE(parse_maintenance("[]")->empty());
-  EXPECT_FALSE(parse_maintenance("{}"));
-  EXPECT_FALSE(parse_maintenance("[1]"));
-}
-
 TEST(Imds, ReadsRoleCredentialsAndNeverQuotesThem) {
   const auto credentials = parse_credentials(R"({"Code": "Success", "Type": "AWS-HMAC",
     "AccessKeyId": "ASIA", "SecretAccessKey": "s3cret", "Token": "t",
@@ -105,8 +92,13 @@ TEST(Imds, ReadsRoleCredentialsAndNeverQuotesThem) {
 }
 
 TEST(Imds, RefusesJsonThatIsNestedTooDeeply) {
-  EXPECT_FALSE(parse_maintenance(std::string(100'000, '[')));
-  EXPECT_FALSE(parse_maintenance(std::string(100, '[') + std::string(100, ']')));
+  const auto nested = [](std::size_t depth) {
+    return parse_rebalance(R"({"noticeTime": "2026-11-21T10:15:30Z", "more": )" +
+                           std::string(depth, '[') + std::string(depth, ']') + "}");
+  };
+  EXPECT_TRUE(nested(5));
+  EXPECT_FALSE(nested(100));
+  EXPECT_FALSE(parse_rebalance(std::string(100'000, '[')));
 }
 
 }  // namespace

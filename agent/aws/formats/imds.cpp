@@ -19,11 +19,6 @@ Result<WallTime> time_field(const Json& object, const char* name) {
   return parse_rfc3339(TRY(required_text(object, name)));
 }
 
-std::optional<WallTime> maintenance_time(const Json& object, const char* name) {
-  const auto time = parse_maintenance_time(text_field(object, name));
-  return time ? std::optional(*time) : std::nullopt;
-}
-
 }  // namespace
 
 Result<Identity> parse_identity(std::string_view json) {
@@ -71,23 +66,6 @@ LifecycleState parse_lifecycle_state(std::string_view text) {
   if (state == "Terminated") return LifecycleState::Terminated;
   if (state.starts_with("Warmed:")) return LifecycleState::Warmed;
   return LifecycleState::Other;
-}
-
-Result<std::vector<MaintenanceEvent>> parse_maintenance(std::string_view json) {
-  const auto document = TRY(parse_json(json));
-  if (!document.is_array()) return failure("the maintenance events are not a JSON array");
-  std::vector<MaintenanceEvent> events;
-  for (const Json& item : document) {
-    if (!item.is_object()) return failure("a maintenance event is not a JSON object");
-    const auto code = TRY(required_text(item, "Code"));
-    events.push_back({.code = code,
-                      .id = text_field(item, "EventId"),
-                      .state = text_field(item, "State"),
-                      .description = text_field(item, "Description"),
-                      .not_before = maintenance_time(item, "NotBefore"),
-                      .not_after = maintenance_time(item, "NotAfter")});
-  }
-  return events;
 }
 
 Result<Credentials> parse_credentials(std::string_view json) {

@@ -38,19 +38,6 @@ Result<WallTime> parse_rebalance(std::string_view json);
 enum class LifecycleState { Detached, InService, Standby, Terminated, Warmed, Other };
 LifecycleState parse_lifecycle_state(std::string_view text);
 
-// meta-data/events/maintenance/scheduled: a JSON array, empty when nothing is planned.
-struct MaintenanceEvent {
-  // instance-reboot | system-reboot | system-maintenance | instance-retirement | instance-stop
-  std::string code;
-  // instance-stop
-  std::string id;
-  std::string state;  // active | completed | canceled
-  std::string description;
-  std::optional<WallTime> not_before;
-  std::optional<WallTime> not_after;
-};
-Result<std::vector<MaintenanceEvent>> parse_maintenance(std::string_view json);
-
 // It becomes a header's value: visible ASCII. A service in trouble may answer with anything.
 bool can_be_token(std::string_view text);
 

@@ -107,20 +107,6 @@ asio::awaitable<void> Notices::look_for_hints() {
   }
 }
 
-// Warns a person, days ahead: a spot instance with a planned retirement is better replaced early.
-asio::awaitable<void> Notices::look_for_maintenance() {
-  const auto events = co_await imds_.maintenance();
-  if (!events || !*events) co_return;
-  for (const wire::MaintenanceEvent& event : **events) {
-    if (event.state != "active" || !maintenance_said_.insert(event.id).second) continue;
-    const std::string when =
-        event.not_before ? ", not before " + wire::to_rfc3339(*event.not_before) : "";
-    io::note(wire::event("maintenance-planned"), spdlog::level::warn,
-             "AWS plans maintenance of this instance: {} ({}){}", event.code, event.description,
-             when);
-  }
-}
-
 asio::awaitable<void> Notices::watch() {
   if (!settings_.asked) co_return;
   asio::steady_timer timer(co_await asio::this_coro::executor);
@@ -130,9 +116,6 @@ asio::awaitable<void> Notices::watch() {
     co_await look_for_action();
     if (round % settings_.others_each == 0) {
       co_await look_for_hints();
-    }
-    if (round % settings_.maintenance_each == 0) {
-      co_await look_for_maintenance();
     }
     // At fixed times, not after a pause: a slow answer must not delay the next look.
     const auto now = std::chrono::steady_clock::now();

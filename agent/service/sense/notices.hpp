@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <set>
 
 #include "agent/aws/aws_client.hpp"
 #include "agent/aws/imds_client.hpp"
@@ -15,8 +14,7 @@ struct WatchSettings {
   // AWS recommends every 5 s; polling every second costs nothing and gains up to 4 s of 120.
   // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
   Duration every = std::chrono::seconds(1);
-  int others_each = 10;        // rebalance, lifecycle state: known minutes ahead
-  int maintenance_each = 600;  // planned days ahead
+  int others_each = 10;  // rebalance, lifecycle state: known minutes ahead
   // False: a machine that need be no instance of EC2 (`spotter run`): where the service has not
   // answered by a few looks it is not asked any more, and nothing is said of it.
   bool expected = true;
@@ -39,7 +37,6 @@ class Notices {
  private:
   asio::awaitable<void> look_for_action();
   asio::awaitable<void> look_for_hints();
-  asio::awaitable<void> look_for_maintenance();
   void say_once(const std::string& problem);
 
   ImdsClient& imds_;
@@ -48,7 +45,6 @@ class Notices {
   std::function<void(decide::Happening)> deliver_;
   std::optional<wire::WallTime> launched_;
   std::optional<wire::WallTime> announced_;  // the time of the delivered notice
-  std::set<std::string> maintenance_said_;
   bool leaving_group_ = false;
   bool rebalance_said_ = false;
   bool answered_ = false;
