@@ -107,25 +107,6 @@ Finding writable(const wire::S3Location& below, const std::string& what) {
           what + ": " + wire::to_url(below) + " can be written, read and removed", ""};
 }
 
-// A fence is recommended, and never taken by itself: an agent of before, or one whose role may not
-// write there yet, would use the volume without it (spotter-storage(7)).
-std::optional<Finding> fence_to_have(const config::Job& job) {
-  if (job.storage.share || job.fence) return std::nullopt;
-  std::optional<wire::S3Location> bucket = job.publish;
-  if (job.claims) bucket = job.claims->at;
-  if (!bucket && job.launch)
-    if (const auto package = wire::parse_s3_url(job.launch->package.source)) bucket = *package;
-  if (!bucket) return std::nullopt;
-  return Finding{"fence", Verdict::Ok,
-                 "none: each move of the volume, and the job's end, wait until EC2 must have shown "
-                 "every change. `fence: s3://" +
-                     bucket->bucket +
-                     "/fence` lets S3 decide instead: say it before the job first runs, or while "
-                     "no instance has the volume, and give the instances' role what `spotter iam` "
-                     "then prints",
-                 ""};
-}
-
 }  // namespace
 
 Findings examine_package(const LaunchedJob& launched) {
@@ -159,7 +140,6 @@ Findings examine_buckets(const config::Job& job, bool on_instance) {
       findings.push_back(there({.source = *where}, "sweep.parameters"));
   if (job.claims) findings.push_back(writable(job.claims->at, "claims"));
   if (job.gang && !on_instance) findings.push_back(conditional(job.gang->at, "gang"));
-  if (const auto fence = fence_to_have(job)) findings.push_back(*fence);
   if (const auto where = job.fenced_at()) findings.push_back(puttable(*where, "fence"));
   if (const auto where = job.headed_at()) findings.push_back(conditional(*where, "storage.s3"));
   if (const auto where = job.published_at()) findings.push_back(puttable(*where, "publish"));

@@ -55,17 +55,6 @@ wire::DescribeSecurityGroups groups_of(const config::Launch& launch,
   return {{}, {{"vpc-id", vpcs}, {"group-name", {"default"}}}};
 }
 
-// An answer that does not come is no news.
-Findings newer_line(AwsCalls& calls, const std::vector<wire::Image>& seen) {
-  if (seen.empty()) return {};
-  const std::string like = launch::lines_beside(seen.front().name);
-  if (like.empty()) return {};
-  wire::DescribeImages request{};
-  request.name_like = like;
-  const auto beside = calls.ask_all(request);
-  return beside ? launch::judge_line(seen.front(), *beside) : Findings();
-}
-
 // PyTorch asks for no secret (systemd/SECURITY.md): who reaches a gang's ports, or is in its
 // groups?
 Findings examine_gang(AwsCalls& calls, const config::Job& job,
@@ -251,10 +240,9 @@ Findings examine_machines(AwsCalls& calls, const config::Job& job,
     machines.image = *image;
     auto seen = calls.ask_all(wire::DescribeImages{{*image}, {}});
     const bool missing = !seen && seen.error().code.starts_with("InvalidAMIID.");
-    if (seen) {
-      append(findings, newer_line(calls, *seen));
+    if (seen)
       machines.seen = std::move(*seen);
-    } else if (missing)
+    else if (missing)
       machines.seen.emplace();
     else
       findings.push_back(unanswered("image", seen.error(), "whether " + *image + " fits"));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <tuple>
 
 #include "agent/base/text.hpp"
 
@@ -311,55 +310,6 @@ Findings judge_machines(const config::Job& job, const Machines& machines) {
   judge_placement(findings, job, machines);
   judge_efa(findings, job, machines);
   return findings;
-}
-
-namespace {
-
-constexpr std::string_view framework = "PyTorch ";
-
-// [2, 10] of "... PyTorch 2.10 (Ubuntu 24.04) 20261101"; empty: there is none.
-std::vector<int> version_in(std::string_view name) {
-  std::vector<int> version;
-  const auto at = name.find(framework);
-  if (at == name.npos) return version;
-  std::string_view rest = name.substr(at + framework.size());
-  rest = rest.substr(0, rest.find(' '));
-  while (!rest.empty()) {
-    const auto number = number_of_text<int>(take_until(rest, '.'));
-    if (!number) return {};
-    version.push_back(*number);
-  }
-  return version;
-}
-
-std::string_view system_in(std::string_view name) {
-  const auto from = std::min(name.find('('), name.size());
-  return name.substr(from, name.find(')') - from);
-}
-
-}  // namespace
-
-std::string lines_beside(std::string_view image_name) {
-  if (version_in(image_name).empty()) return {};
-  return std::string(image_name.substr(0, image_name.find(framework))) + std::string(framework) +
-         "* (*";
-}
-
-Findings judge_line(const wire::Image& image, const std::vector<wire::Image>& beside) {
-  const auto rank = [&](const wire::Image& it) {
-    return std::tuple(version_in(it.name), system_in(it.name) == system_in(image.name),
-                      it.created.value_or(WallTime{}));
-  };
-  const wire::Image* newest = nullptr;
-  for (const wire::Image& it : beside)
-    if (it.architecture == image.architecture && version_in(it.name) > version_in(image.name) &&
-        (newest == nullptr || rank(it) > rank(*newest)))
-      newest = &it;
-  if (newest == nullptr) return {};
-  const std::string named =
-      newest->parameter.empty() ? newest->id : "resolve:ssm:" + newest->parameter;
-  return {{"image", Verdict::Ok,
-           "there is a newer line of images, \"" + newest->name + "\": " + named, ""}};
 }
 
 namespace {

@@ -79,12 +79,6 @@ std::vector<Needed> needed_by(const config::Job& job);
 // seen. One finding for all subnets that are well.
 Findings judge_network(const Network& network, const std::vector<Needed>& needed);
 
-// AWS's images with PyTorch have its version in their names, and each version is a line of images
-// of its own. Such a name of other versions, with `*`; empty: it is none of these.
-std::string lines_beside(std::string_view image_name);
-// The newest line, where that is newer than the image's; nothing: there is none.
-Findings judge_line(const wire::Image& image, const std::vector<wire::Image>& beside);
-
 // Can one set of a sweep on AWS Batch be placed on any of the types? Linux and ECS's agent keep
 // some of a machine's memory, nobody says how much beforehand: Warn where it may be too little. A
 // set that does not fit stays RUNNABLE for ever, and holds up those behind it.

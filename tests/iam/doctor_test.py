@@ -152,15 +152,6 @@ class Doctor(DoctorTest):
         found = self.findings(self.job("claims: {at: s3://no-such-bucket-here/claims}"))
         self.expect(found, "bucket", "fail", "no-such-bucket-here")
 
-    def test_a_volume_whose_moves_wait_for_what_ec2_shows(self):
-        volume = "storage: {ebs: {tag: {Name: mine}}}"
-        self.expect(self.findings(self.job("publish: s3://bucket/seen", storage=volume)), "fence",
-                    "ok", "`fence: s3://bucket/fence` lets S3 decide instead")
-        with_one = self.job("publish: s3://bucket/seen", "fence: s3://bucket/f", storage=volume)
-        self.assertNotIn("fence", self.findings(with_one))
-        self.assertNotIn("fence", self.findings(self.job(storage=volume)), "there is no bucket")
-        self.assertNotIn("fence", self.findings(self.job("publish: s3://bucket/seen")))
-
     def test_how_long_policies_are(self):
         found = self.findings(self.job())
         self.expect(found, "policies", "ok", "of 10,240 characters")

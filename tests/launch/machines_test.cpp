@@ -286,30 +286,6 @@ TEST(Machines, MoreVolumesThanATypeTakes) {
   EXPECT_TRUE(story.is_well()) << "what is unknown is not judged";
 }
 
-TEST(Machines, ANewerLineOfAwssImagesIsSaid) {
-  const auto image = [](const std::string& version, const std::string& system,
-                        const std::string& parameter = "") {
-    wire::Image made{.id = "ami-" + version, .architecture = "x86_64"};
-    made.name =
-        "Deep Learning OSS Nvidia Driver AMI GPU PyTorch " + version + " (" + system + ") 20261101";
-    made.parameter = parameter;
-    return made;
-  };
-  const auto ours = image("2.9", "Ubuntu 22.04");
-  EXPECT_EQ(lines_beside(ours.name), "Deep Learning OSS Nvidia Driver AMI GPU PyTorch * (*");
-  EXPECT_EQ(lines_beside("ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64"), "");
-  EXPECT_TRUE(judge_line(ours, {image("2.9", "Ubuntu 24.04"), image("2.7", "x")}).empty());
-  const auto said = judge_line(ours, {image("2.10", "Amazon Linux 2023"), image("2.7", "x"),
-                                      image("2.10", "Ubuntu 22.04", "/aws/service/line")});
-  ASSERT_EQ(said.size(), 1U);
-  EXPECT_EQ(said[0].what,
-            "there is a newer line of images, \"Deep Learning OSS Nvidia Driver AMI GPU PyTorch "
-            "2.10 (Ubuntu 22.04) 20261101\": resolve:ssm:/aws/service/line");
-  auto arm = image("2.11", "Ubuntu 22.04");
-  arm.architecture = "arm64";
-  EXPECT_TRUE(judge_line(ours, {arm}).empty());
-}
-
 // ECS registers of a type: m5.large 7680 to 7764 of 8192 MiB, c5.large 3703 to 3788 of 4096.
 TEST(Machines, ASetOnBatchThatNoTypeCanHoldIsSaidBeforeItCosts) {
   const auto judged = [](int vcpus, int memory, int gpus, std::vector<wire::TypeSize> types) {

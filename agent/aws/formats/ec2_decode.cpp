@@ -311,8 +311,7 @@ Image read_as(Type<Image>, const Fields& item) {
               .root = item.optional_text("rootDeviceName"),
               .ena = item.flag("enaSupport"),
               .name = item.optional_text("name"),
-              .is_windows = lower_case(item.optional_text("platform")) == "windows",
-              .parameter = item.optional_text("publicSsmParameterName")};
+              .is_windows = lower_case(item.optional_text("platform")) == "windows"};
   for (const Fields& device : item.optional_items("blockDeviceMapping")) {
     const bool of_the_machine = !device.optional_text("virtualName").empty();  // ephemeral0
     if (!of_the_machine) ++image.volumes;

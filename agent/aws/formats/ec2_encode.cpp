@@ -221,12 +221,7 @@ void add(Builder& it, const DescribeInstanceTypes& request) {
   if (!request.like.empty()) it.filters({{"instance-type", request.like}});
 }
 void add(Builder& it, const DescribeImages& request) {
-  if (request.name_like.empty())
-    it.list("ImageId", request.images)
-        .flag("IncludeDeprecated", true)
-        .flag("IncludeDisabled", true);
-  else
-    it.list("Owner", std::vector<std::string>{"amazon"}).filters({{"name", {request.name_like}}});
+  it.list("ImageId", request.images).flag("IncludeDeprecated", true).flag("IncludeDisabled", true);
 }
 void add(Builder& it, const GetSpotPlacementScores& request) {
   it.list("InstanceType", request.types)

@@ -122,14 +122,12 @@ struct Image {
   bool ena = false;                         // it has the driver of the network of Nitro systems
   std::string name = {};
   bool is_windows = false;
-  std::string parameter = {};  // AWS's own, of SSM, that names the newest of its line; empty: none
 };
 struct DescribeImages {  // also those that are deprecated or disabled
   using Answer = Page<Image>;
   static constexpr Api api{"DescribeImages", "imagesSet"};
   std::vector<std::string> images;  // one that does not exist: InvalidAMIID.NotFound, or no item
   std::string next_token = {};
-  std::string name_like = {};  // in the place of ids: AWS's own of such names that are current
 };
 
 // The chance that a spot request for so many instances succeeds, by zone: 10 is highly likely, 1
