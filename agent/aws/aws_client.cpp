@@ -31,28 +31,15 @@ RetryPolicy retry_policy(const Environment& environment) {
   return policy;
 }
 
-int RetryBucket::cost(RetryReason reason) {
-  return reason == RetryReason::Throttled ? throttled_cost : transient_cost;
-}
-
-bool RetryBucket::take(int cost) {
-  if (tokens_ < cost) return false;
-  tokens_ -= cost;
-  return true;
-}
-
-Duration Backoff::delay(const RetryPolicy& policy, RetryReason reason, int retry) {
-  const bool throttled = reason == RetryReason::Throttled;
+Duration pause_before(const RetryPolicy& policy, const CallError& error, int retry,
+                      std::mt19937_64& random) {
+  const bool throttled = error.kind == CallError::Kind::Throttled;
   const Duration base = throttled ? policy.throttled_base : policy.transient_base;
   const int doublings = std::clamp(retry, 0, 20);  // 2^20 is beyond every ceiling
   const Duration highest = std::min(policy.ceiling, base * (1 << doublings));
-  return Duration(std::uniform_int_distribution<Duration::rep>(0, highest.count())(random_));
-}
-
-Duration heed(const RetryPolicy& policy, Duration delay, std::string_view retry_after) {
-  const auto asked = number_of_text<int>(retry_after);
-  if (!asked) return delay;
-  return std::clamp(Duration(*asked), delay, delay + policy.longest_hint);
+  const Duration own(std::uniform_int_distribution<Duration::rep>(0, highest.count())(random));
+  const auto asked = number_of_text<int>(error.retry_after);
+  return asked ? std::clamp(Duration(*asked), own, own + policy.longest_hint) : own;
 }
 
 void sign(io::HttpRequest& request, const wire::Credentials& credentials,
@@ -144,7 +131,7 @@ AwsClient::AwsClient(io::HttpClient& http, AwsSettings settings)
       keys_(settings_.environment, settings_.clock, loop_, ". Give the instance a role."),
       awaited_(http.executor(), asio::steady_timer::time_point::max()),
       driver_(http.executor(), loop_.descriptor(), [this] { return turn(); }),
-      backoff_(settings_.seed) {}
+      random_(settings_.seed) {}
 
 std::optional<io::Driver::Instant> AwsClient::turn() {
   loop_.turn(std::chrono::milliseconds(0));
@@ -250,7 +237,6 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::perform(SignedCall ca
   bool renewed = false;    // the credentials, or our idea of the time: once
   bool unsettled = false;  // an earlier attempt may have been carried out
   int retries = 0;
-  int taken = 0;  // from the bucket, by the last retry
   CallTally& tally = tallies_[{call.service, call.action}];
   for (int number = 1;; ++number) {
     ++tally.requests;
@@ -258,10 +244,7 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::perform(SignedCall ca
     const auto left = std::chrono::ceil<Duration>(until - Steady::now());
     auto pending = attempt(call, std::max(left, Duration{1}));
     Result<std::string, CallError> answer = co_await std::move(pending);
-    if (answer) {
-      bucket_.give_back(retries == 0 ? RetryBucket::reward : taken);
-      co_return answer;
-    }
+    if (answer) co_return answer;
     CallError& error = answer.error();
     error.attempts = number;
     unsettled = unsettled || (call.repeatable != Repeatable::Read && may_be_done(error));
@@ -269,14 +252,9 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::perform(SignedCall ca
       renewed = true;
       continue;
     }
-    const RetryReason reason =
-        error.kind == Kind::Throttled ? RetryReason::Throttled : RetryReason::Transient;
-    taken = RetryBucket::cost(reason);
-    const Duration pause =
-        heed(settings_.retry, backoff_.delay(settings_.retry, reason, retries), error.retry_after);
+    const Duration pause = pause_before(settings_.retry, error, retries, random_);
     const bool again = worth_retrying(error, call.repeatable) &&
-                       ++retries < settings_.retry.attempts && Steady::now() + pause < until &&
-                       bucket_.take(taken);
+                       ++retries < settings_.retry.attempts && Steady::now() + pause < until;
     if (!again) {
       ++tally.failures;
       if (unsettled && !settles(error)) error.kind = Kind::Unknown;

@@ -1,8 +1,7 @@
 // A client of AWS's APIs in an io_context, and its retries.
 //
-// The AWS SDKs' standard retry mode as values: no clock, no sleep. This is its version of 2026:
-// transient errors are retried soon, throttling after a second; a retry of a transient error costs
-// more of the quota.
+// Retries are those of the AWS SDKs' standard mode in its version of 2026: of transient errors
+// soon, of throttling after a second. They take from no quota, as an agent makes few calls.
 // Source: https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
 // The limits of a single HTTP call are here and not in decide/policy.hpp: the core knows of a call
 // only how long it may take in all (Policy::ec2_call).
@@ -42,37 +41,11 @@ struct RetryPolicy {
 // logged, and the standard one is used.
 RetryPolicy retry_policy(const Environment& environment);
 
-enum class RetryReason : std::uint8_t { Transient, Throttled };
-
-// Stops a client from hammering a service that is down: every retry takes from the bucket, success
-// gives back what the last retry took, or a little.
-class RetryBucket {
- public:
-  static constexpr int capacity = 500;
-  static constexpr int transient_cost = 14;
-  static constexpr int throttled_cost = 5;
-  static constexpr int reward = 1;  // of a success without a retry
-  static int cost(RetryReason reason);
-  bool take(int cost);
-  void give_back(int amount) { tokens_ = std::min(capacity, tokens_ + amount); }
-  int tokens() const { return tokens_; }
-
- private:
-  int tokens_ = capacity;
-};
-
-// Full jitter: uniform in [0, min(ceiling, base * 2^retry)], retry counting from 0.
-class Backoff {
- public:
-  explicit Backoff(std::uint64_t seed) : random_(seed) {}
-  Duration delay(const RetryPolicy& policy, RetryReason reason, int retry);
-
- private:
-  std::mt19937_64 random_;
-};
-
-// `delay`, or what the header x-amz-retry-after (milliseconds) asks for within reason.
-Duration heed(const RetryPolicy& policy, Duration delay, std::string_view retry_after);
+// Before a call is sent again, with `retry` counted from 0: full jitter, which is uniform in
+// [0, min(ceiling, base * 2^retry)], and what x-amz-retry-after (milliseconds) asks for within
+// reason.
+Duration pause_before(const RetryPolicy& policy, const CallError& error, int retry,
+                      std::mt19937_64& random);
 
 // Signature Version 4, with the time handed in: libcurl's own signer takes the machine's clock,
 // which on a freshly resumed instance may be wrong. Source:
@@ -179,8 +152,7 @@ class AwsClient {
   std::optional<Result<wire::Credentials>> found_;  // none: they are awaited
   asio::steady_timer awaited_;  // never expires: its cancellation wakes who waits for them
   io::Driver driver_;
-  Backoff backoff_;
-  RetryBucket bucket_;
+  std::mt19937_64 random_;
   CallTallies tallies_;
   std::chrono::seconds ahead_{0};  // AWS's clock, of ours
   std::chrono::seconds skew_{0};   // the same for signatures: only since one was refused

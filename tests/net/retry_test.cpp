@@ -41,16 +41,20 @@ TEST(Retry, ReadsTheProfileAfterTheEnvironment) {
   std::filesystem::remove_all(folder);
 }
 
-// The delays of many draws: all below the bound, and not bunched below half of it.
-void expect_full_jitter(RetryReason reason, int retry, Duration bound) {
-  Backoff backoff(1), same(1);
+CallError failed(CallError::Kind kind, const char* retry_after = "") {
+  return {.kind = kind, .retry_after = retry_after};
+}
+
+// The pauses of many draws: all below the bound, and not bunched below half of it.
+void expect_full_jitter(CallError::Kind kind, int retry, Duration bound) {
+  std::mt19937_64 random(1), same(1);
   const RetryPolicy policy;
   Duration longest{0}, shortest = bound;
   for (int draw = 0; draw < 1000; ++draw) {
-    const Duration delay = backoff.delay(policy, reason, retry);
-    EXPECT_EQ(delay, same.delay(policy, reason, retry));
-    longest = std::max(longest, delay);
-    shortest = std::min(shortest, delay);
+    const Duration pause = pause_before(policy, failed(kind), retry, random);
+    EXPECT_EQ(pause, pause_before(policy, failed(kind), retry, same));
+    longest = std::max(longest, pause);
+    shortest = std::min(shortest, pause);
   }
   EXPECT_LE(longest, bound);
   EXPECT_GE(longest, bound * 9 / 10);
@@ -58,37 +62,25 @@ void expect_full_jitter(RetryReason reason, int retry, Duration bound) {
 }
 
 TEST(Retry, DoublesTheRangeOfItsJitterUpToTwentySeconds) {
-  expect_full_jitter(RetryReason::Transient, 0, 50ms);
-  expect_full_jitter(RetryReason::Transient, 1, 100ms);
-  expect_full_jitter(RetryReason::Throttled, 0, 1s);
-  expect_full_jitter(RetryReason::Throttled, 3, 8s);
-  expect_full_jitter(RetryReason::Throttled, 5, 20s);
-  expect_full_jitter(RetryReason::Transient, 40, 20s);
+  expect_full_jitter(CallError::Kind::Transient, 0, 50ms);
+  expect_full_jitter(CallError::Kind::NotSent, 1, 100ms);
+  expect_full_jitter(CallError::Kind::Throttled, 0, 1s);
+  expect_full_jitter(CallError::Kind::Throttled, 3, 8s);
+  expect_full_jitter(CallError::Kind::Throttled, 5, 20s);
+  expect_full_jitter(CallError::Kind::Transient, 40, 20s);
 }
 
 TEST(Retry, HeedsTheServiceWithinReason) {
-  const RetryPolicy policy;
-  EXPECT_EQ(heed(policy, 300ms, ""), 300ms);
-  EXPECT_EQ(heed(policy, 300ms, "soon"), 300ms);
-  EXPECT_EQ(heed(policy, 300ms, "100"), 300ms);
-  EXPECT_EQ(heed(policy, 300ms, "1500"), 1500ms);
-  EXPECT_EQ(heed(policy, 300ms, "3600000"), 5300ms);
-}
-
-TEST(Retry, EmptiesItsBucketAndFillsItBySuccess) {
-  for (const auto& [reason, retries] :
-       {std::pair{RetryReason::Transient, 35}, std::pair{RetryReason::Throttled, 100}}) {
-    RetryBucket bucket;
-    const int cost = RetryBucket::cost(reason);
-    int taken = 0;
-    while (bucket.take(cost)) ++taken;
-    EXPECT_EQ(taken, retries);
-    EXPECT_FALSE(bucket.take(cost));
-    bucket.give_back(cost);
-    EXPECT_TRUE(bucket.take(cost));
-    bucket.give_back(10'000);
-    EXPECT_EQ(bucket.tokens(), RetryBucket::capacity);
-  }
+  const auto pause = [](const char* retry_after) {
+    std::mt19937_64 random(1);
+    return pause_before({}, failed(CallError::Kind::Throttled, retry_after), 0, random);
+  };
+  const Duration own = pause("");
+  EXPECT_LE(own, 1s);
+  EXPECT_EQ(pause("soon"), own);
+  EXPECT_EQ(pause("0"), own);
+  EXPECT_EQ(pause("1500"), 1500ms);
+  EXPECT_EQ(pause("3600000"), own + 5s);
 }
 
 }  // namespace
