@@ -206,12 +206,9 @@ Result<int> fetch(const FetchOptions& options) {
   if (place.job && options.experiment)
     place.job->experiment = config::Experiment{*options.experiment, {}};
   config::Job* job = place.job ? &*place.job : nullptr;
-  const std::string name = job != nullptr ? job->name.str() : options.words.front();
-  std::optional<wire::S3Location> published = job != nullptr ? job->published_at() : std::nullopt;
-  if (!place.from.empty()) {
-    published = wire::parse_s3_url(place.from).value();
-    if (options.experiment) published->key += std::to_string(*options.experiment) + "/";
-  }
+  const std::string& name = place.name;
+  auto published = place.published;
+  if (published && options.experiment) published->key += std::to_string(*options.experiment) + "/";
   auto kept = job != nullptr && job->storage.in_bucket() ? home_of(*job) : std::nullopt;
   if (kept && !*kept && published) kept = results_of(*published, config::results_folder, name);
   const bool has_all = kept && *kept && tier::names_all((**kept).manifest, paths);

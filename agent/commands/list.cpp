@@ -140,10 +140,8 @@ std::string namesakes_in(const Row& row) {
 
 // The description of a job that is known here; none: there is no such file, or it is wrong.
 std::optional<config::Job> described(const std::string& job) {
-  const std::string file = file_of(job);
-  if (file.empty()) return std::nullopt;
-  auto read = read_description(file);
-  return read ? std::optional(*std::move(read)) : std::nullopt;
+  auto named = named_job({.job = job});
+  return named ? std::move(named->job) : std::nullopt;
 }
 
 // The status that the job's agents published last; empty: it is not known here where, or not there.

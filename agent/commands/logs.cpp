@@ -280,12 +280,7 @@ int show(Source& source, const LogsOptions& options) {
 
 Result<std::unique_ptr<Source>> source_of(const LogsOptions& options) {
   const auto place = TRY(place_of({options.job, "", options.publish}));
-  std::optional<wire::S3Location> at;
-  if (!place.from.empty()) {
-    at = TRY(wire::parse_s3_url(place.from));
-  } else {
-    at = place.job->published_at();
-  }
+  auto at = place.published;
   const std::string index = options.experiment ? std::to_string(*options.experiment) : "";
   if (place.job && place.job->sweep && index.empty())
     return failure(place.job->name.str() + " is a sweep: --experiment I says whose output");

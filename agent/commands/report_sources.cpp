@@ -8,6 +8,7 @@
 #include "agent/aws/s3/objects.hpp"
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/json.hpp"
+#include "agent/commands/launched_job.hpp"
 #include "agent/commands/results_gather.hpp"
 #include "agent/config/run.hpp"
 #include "agent/config/scalars.hpp"
@@ -170,7 +171,7 @@ std::string status_here(const std::string& job) {
 
 class Reader {
  public:
-  Reader(const ReportPlace& place, std::vector<std::string>* warnings)
+  Reader(const NamedJob& place, std::vector<std::string>* warnings)
       : place_(place), warnings_(warnings) {
     input_.now = io::wall_clock();
     if (place.job) input_.job = place.job->name.str();
@@ -323,7 +324,7 @@ class Reader {
       warnings_->insert(warnings_->end(), gathered.warnings.begin(), gathered.warnings.end());
   }
 
-  const ReportPlace& place_;
+  const NamedJob& place_;
   std::vector<std::string>* warnings_;
   Input input_;
 };
@@ -456,7 +457,7 @@ Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
   return published;
 }
 
-Result<Input> read_input(const ReportPlace& place, std::vector<std::string>* warnings) {
+Result<Input> read_input(const NamedJob& place, std::vector<std::string>* warnings) {
   return Reader(place, warnings).read();
 }
 
@@ -484,28 +485,31 @@ std::string file_of(const std::string& job) {
   return described && described->name.view() == job ? here : "";
 }
 
-// A job given by name is read from where it is published.
-Result<ReportPlace> place_of(const JobToShow& options) {
-  ReportPlace place{{}, options.from};
-  const std::string file = file_of(options.job);
-  std::string name = options.job;
-  if (!file.empty() && is_a_file(file)) {
+Result<NamedJob> named_job(const JobToShow& options) {
+  NamedJob named{.from = options.from, .name = options.job};
+  if (const std::string file = file_of(options.job); is_a_file(file)) {
     auto job = read_description(file);
     // With --from no file is needed.
     if (!job && (options.from.empty() || !options.job.empty())) return tl::unexpected(job.error());
-    if (job) name = job->name.str();
-    if (job) place.file = file;
-    if (job) place.job = std::move(*job);
-  } else if (!options.job.empty() && options.publish.empty()) {
+    if (job)
+      named = {*job, options.from, file, job->name.str(), job->published_at(), regions_of(*job)};
+  }
+  if (options.publish.empty()) return named;
+  const auto prefix = TRY(behind("--publish", config::parse_s3_prefix(options.publish)));
+  named.published = wire::S3Location{prefix.bucket, prefix.key + named.name + "/"};
+  named.from = wire::to_url(*named.published);
+  return named;
+}
+
+// A job given by name is read from where it is published.
+Result<NamedJob> place_of(const JobToShow& options) {
+  auto place = TRY(named_job(options));
+  if (!place.job && !options.job.empty() && options.publish.empty())
     return failure("--job " + options.job +
                    ": there is no such file; of a job by its name, --publish s3://bucket/prefix "
                    "says where its agents write");
-  }
-  if (!options.publish.empty()) {
-    const auto prefix = TRY(behind("--publish", config::parse_s3_prefix(options.publish)));
-    TRY(behind("--job " + name, config::job_name.parse(name)));
-    place.from = wire::to_url({prefix.bucket, prefix.key + name + "/"});
-  }
+  if (!options.publish.empty())
+    TRY(behind("--job " + place.name, config::job_name.parse(place.name)));
   if (!place.job && place.from.empty())
     return failure(
         "there is neither job.yaml here nor /etc/spotter/job.yaml: name the job's description "

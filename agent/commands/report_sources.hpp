@@ -36,27 +36,30 @@ Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
 Result<std::map<std::string, std::string>, s3::Failure> read_objects(
     s3::Client& client, const std::string& bucket, const std::vector<std::string>& keys);
 
-// Reads the input of a job's model: from the storage, if it is mounted, or from what the agents
-// publish in S3.
-struct ReportPlace {
-  std::optional<config::Job> job;
+// A job that is named by its description or by its name, and where it is seen.
+struct NamedJob {
+  std::optional<config::Job> job = {};  // as its description says; none: its name alone is known
   // The job's home, a folder with the home under the job's name, a sweep's folder with its
   // experiments, or s3://bucket/prefix/NAME; empty: the job's own storage, or else where it
   // publishes.
-  std::string from;
+  std::string from = {};
   std::string file = {};  // the job's description; empty: none
+  std::string name = {};
+  std::optional<wire::S3Location> published = {};  // where its agents publish; ends with its name
+  std::vector<std::string> regions{""};  // of its pools; empty: the one that AWS_REGION names
 };
 
-// All except prices, for report::build(): of a sweep, all experiments. Reads the storage, which may
-// hang, so agents must not call it. Fails without any history, with a message that says what to do.
-// `warnings`: what could not be read.
-Result<report::Input> read_input(const ReportPlace& place, std::vector<std::string>* warnings);
+// Reads all of a job's model except prices, for report::build(), of a sweep all experiments: from
+// the storage, if it is mounted, which may hang, so that agents must not call it, or from what the
+// agents publish in S3. Fails without any history, with a message that says what to do. `warnings`:
+// what could not be read.
+Result<report::Input> read_input(const NamedJob& place, std::vector<std::string>* warnings);
 
 // Finds the job to show from the command line.
 
 struct JobToShow {
   std::string job;      // its file, or its name; empty: job.yaml here, or the service's
-  std::string from;     // see ReportPlace
+  std::string from;     // see NamedJob
   std::string publish;  // s3://bucket/prefix, where its agents publish
 };
 
@@ -74,8 +77,10 @@ bool is_a_file(const std::string& path);
 // of this name; "": none.
 std::string file_of(const std::string& job);
 
-// Reads the job's file. Fails with a message that says which option is missing.
-Result<ReportPlace> place_of(const JobToShow& options);
+// Reads the job's file, if there is one. A name that no job may have is not refused.
+Result<NamedJob> named_job(const JobToShow& options);
+// The same of a job that can be shown. Fails with a message that says which option is missing.
+Result<NamedJob> place_of(const JobToShow& options);
 
 // Prices of a job's machines, asked of AWS if credentials allow it.
 

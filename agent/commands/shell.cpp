@@ -27,25 +27,15 @@ struct Machine {
   std::string region;
 };
 
-// Finds the job and the regions of its machines; of a name nothing is known but the configured
-// region.
-Result<std::pair<JobKey, std::vector<std::string>>> whose_machines(const std::string& job) {
-  const std::string file = file_of(job);
-  if (file.empty()) {
-    const auto name = config::job_name.parse(job);
-    if (!name) return failure("there is no file " + job + ", and " + name.error().message);
-    return std::pair{JobKey{name->str(), {}}, std::vector<std::string>{""}};
-  }
-  const auto described = TRY(read_description(file));
-  return std::pair{key_of(described), regions_of(described)};
-}
-
 Result<std::vector<Machine>> machines_of(const std::string& job) {
-  const auto whose = TRY(whose_machines(job));
+  const auto named = TRY(named_job({.job = job}));
+  if (const auto name = config::job_name.parse(named.name); !name)
+    return failure("there is no file " + job + ", and " + name.error().message);
+  const JobKey key = named.job ? key_of(*named.job) : JobKey{named.name, {}};
   std::vector<Machine> all;
-  for (const std::string& region : whose.second) {
+  for (const std::string& region : named.regions) {
     const auto calls = TRY(calls_in(region));
-    const auto found = TRY(job_instances(*calls, whose.first));
+    const auto found = TRY(job_instances(*calls, key));
     for (const wire::Instance& it : found)
       if (it.state == wire::InstanceState::Running) all.push_back({it, calls->region().str()});
   }

@@ -139,7 +139,7 @@ constexpr std::chrono::seconds idle{30};
 // Storage that hangs must not delay the end.
 constexpr std::chrono::seconds patience{2};
 
-bool is_remote(const ReportPlace& place) {
+bool is_remote(const NamedJob& place) {
   std::error_code error;
   if (!place.from.empty()) return place.from.starts_with("s3://");
   return place.job && !fs::is_directory(place.job->home(), error);
@@ -148,7 +148,7 @@ bool is_remote(const ReportPlace& place) {
 // Reads the job periodically in its own thread, as the storage may hang.
 class Watcher : Pinned {
  public:
-  explicit Watcher(ReportPlace place) : place_(std::move(place)) {
+  explicit Watcher(NamedJob place) : place_(std::move(place)) {
     const std::string job = place_.job ? place_.job->name.str() : "";
     latest_ = std::make_shared<const json>(json{{"version", 1},
                                                 {"job", job.empty() ? json() : json(job)},
@@ -219,7 +219,7 @@ class Watcher : Pinned {
     return std::make_shared<const json>(std::move(model));
   }
 
-  const ReportPlace place_;
+  const NamedJob place_;
   report::Prices prices_;
   Clock::time_point prices_due_ = Clock::now() + shortest_pause;  // the page is served first
   std::mutex mutex_;                                              // guards the members below
@@ -267,32 +267,10 @@ struct RemoteStatus {
 };
 using Experiment = std::optional<std::size_t>;
 
-struct AskedJob {
-  std::string name;
-  std::optional<wire::S3Location> place;  // where it is published; ends with the job's name
-  std::optional<config::Job> job = {};    // its description
-  std::vector<std::string> regions{""};   // with the regions of its pools; empty: AWS_REGION's
-};
-
-Result<AskedJob> asked_of(const RemoteStatus& options) {
-  AskedJob asked;
-  std::optional<wire::S3Location> prefix;
-  if (const std::string file = file_of(options.job); !file.empty()) {
-    const auto job = TRY(read_description(file));
-    asked.name = job.name.str();
-    prefix = job.publish;
-    asked.regions = regions_of(job);
-    asked.job = job;
-  } else if (const auto name = config::job_name.parse(options.job); name) {
-    asked.name = name->str();
-  } else {
+Result<NamedJob> asked_of(const RemoteStatus& options) {
+  auto asked = TRY(named_job({options.job, {}, options.publish}));
+  if (const auto name = config::job_name.parse(asked.name); !name)
     return failure("--job " + options.job + ": there is no such file, and " + name.error().message);
-  }
-  if (!options.publish.empty()) {
-    const auto given = TRY(behind("--publish", config::parse_s3_prefix(options.publish)));
-    prefix = given;
-  }
-  if (prefix) asked.place = wire::S3Location{prefix->bucket, prefix->key + asked.name + "/"};
   return asked;
 }
 
@@ -310,7 +288,7 @@ using Jobs = std::map<Experiment, JobSeen>;
 
 class Looker {
  public:
-  explicit Looker(const AskedJob& asked) : asked_(asked) {}
+  explicit Looker(const NamedJob& asked) : asked_(asked) {}
 
   // False: something could not be read, which was printed.
   bool look() {
@@ -327,15 +305,15 @@ class Looker {
     JobSeen& seen = jobs_[experiment];
     seen.job = experiment ? config::of_experiment(asked_.name, *experiment) : asked_.name;
     seen.now = io::wall_clock();
-    seen.publishes = asked_.place.has_value();
+    seen.publishes = asked_.published.has_value();
     return seen;
   }
 
   bool look_at_bucket() {
-    if (!asked_.place) return true;
+    if (!asked_.published) return true;
     s3::Client client(
         {.environment = act::Environment::of_this_process(), .patience = std::chrono::seconds(20)});
-    auto all = read_published(client, *asked_.place, Wanted::Status);
+    auto all = read_published(client, *asked_.published, Wanted::Status);
     if (!all) {
       io::complain("status", all.error().text());
       return false;
@@ -346,7 +324,7 @@ class Looker {
       const std::string trouble = wire::status_trouble(one.status);
       if (!trouble.empty()) {
         sound = false;
-        io::complain("status", "the status in " + wire::to_url(*asked_.place) +
+        io::complain("status", "the status in " + wire::to_url(*asked_.published) +
                                    (experiment ? std::to_string(*experiment) + "/" : "") +
                                    (one.status.empty() ? " is not there yet" : " is " + trouble));
       }
@@ -473,16 +451,17 @@ class Looker {
     return status.is_object() ? wire::text_field(status, "instance") : std::string();
   }
 
-  const AskedJob& asked_;
+  const NamedJob& asked_;
   Jobs jobs_;
   std::set<std::string> known_;
   std::string region_;
 };
 
-std::string unknown_job(const AskedJob& asked, const Looker& looker) {
+std::string unknown_job(const NamedJob& asked, const Looker& looker) {
   std::string words = "no volume, instance or fleet has the tag spotter:job=" + asked.name +
                       (looker.region().empty() ? "" : " in " + looker.region());
-  if (asked.place) words += ", and nothing is published below " + wire::to_url(*asked.place);
+  if (asked.published)
+    words += ", and nothing is published below " + wire::to_url(*asked.published);
   const std::string names = joined(looker.known());
   return words + (names.empty() ? "; no job is known there" : "; known jobs: " + names);
 }
@@ -525,7 +504,7 @@ struct SeenRemotely {
   }
 };
 
-SeenRemotely look_remotely(const AskedJob& asked) {
+SeenRemotely look_remotely(const NamedJob& asked) {
   Looker looker(asked);
   SeenRemotely seen;
   seen.whole = looker.look();
@@ -535,12 +514,12 @@ SeenRemotely look_remotely(const AskedJob& asked) {
 }
 
 // The end of the output of a trainer that failed.
-std::string last_words(const AskedJob& asked, const SeenRemotely& seen) {
+std::string last_words(const NamedJob& asked, const SeenRemotely& seen) {
   constexpr std::size_t lines = 20;
   const std::string stage = wire::text_field(seen.view(), "stage");
-  if (!asked.place || (stage != "gave-up" && stage != "blocked")) return "";
+  if (!asked.published || (stage != "gave-up" && stage != "blocked")) return "";
   std::string text;
-  for (const std::string& it : last_output(*asked.place, lines)) text += it + "\n";
+  for (const std::string& it : last_output(*asked.published, lines)) text += it + "\n";
   return text.empty() ? "" : "\nThe last lines that it printed (`spotter logs` has all):\n" + text;
 }
 
