@@ -190,11 +190,20 @@ void Guard::capture() {
     return in_flux.contains(name) || (is_temporary(name) && keeper_.is_written(name));
   };
   const auto grows = [this](const std::string& name) {
-    return moments_.grows(name) || is_held(name) || is_appended_to(name);
+    return moments_.grows(name) || is_held(name) || is_appended_to(name) || was_open(name);
   };
   not_before_ = now_() + try_again;
   if (!died_at_.empty()) return;
-  auto captured = keeper_.capture(leave_out, grows);
+  if (!of_companions && !news_) {  // small files alone; those that come just behind a save are late
+    const bool late = now_() - captured_at_ < settle_time;
+    for (const auto& [name, times] : std::exchange(beside_, {}))
+      if (!late) is_of_none(name);
+    moments_.captured();
+    companions_ = now_();
+    return;
+  }
+  auto captured =
+      keeper_.capture(leave_out, grows, [this](const auto& name) { return is_beside(name); });
   if (!captured) {
     if (captured.error().why != Refusal::Why::Busy) return complain(captured.error().words);
     wait_for(captured.error().words);
@@ -215,17 +224,33 @@ void Guard::capture() {
   if (!in_flux.empty() || std::ranges::none_of(captured->rows, is_news)) captured->gone.clear();
   for (const Row& row : captured->rows) temporary_.erase(shape_of(row.name));
   companions_.reset();
+  const auto is_late = [&](const std::string& name) {
+    return is_beside(name) &&
+           std::ranges::find(captured->rows, name, &Row::name) == captured->rows.end();
+  };
+  if (std::ranges::any_of(touched_, is_late)) companions_ = now_();  // closed while all was copied
   if (of_companions) last_companions_ = now_();
   if (captured->rows.empty() && captured->gone.empty()) {
-    if (!of_companions) moments_.captured();
+    if (!of_companions) all_is_captured();
     return;
   }
   const auto finished = keeper_.finish(*std::move(captured));
   if (!finished && finished.error().why == Refusal::Why::Busy) return;  // changed, or gone, since
   if (!finished) return complain(finished.error().words);
-  if (!of_companions) moments_.captured();
+  if (!of_companions) all_is_captured();
   keeper_.learn(moments_.learned());
   for (const Finished& one : *finished) say_finished(one);
+}
+
+void Guard::all_is_captured() {
+  news_ = !moments_.in_flux().empty();
+  if (!news_) beside_.clear();
+  captured_at_ = now_();
+  moments_.captured();
+}
+
+bool Guard::is_beside(const std::string& name) const {
+  return moments_.knows(name) && !of_no_save_.contains(name);
 }
 
 void Guard::say_finished(const Finished& one) {
@@ -269,18 +294,52 @@ void Guard::take_change(const Change& change, bool died) {
     return;
   if (change.renamed) learn_temporary(shape_of(change.name));
   if (!closed && !change.renamed && is_temporary(change.name)) return;
-  if (role == Role::Companion) {
+  if (role == Role::Companion && !is_of_saves(change.name, change.kind)) {
     if (!is_log(change.name)) companions_ = now_();
-  } else if (change.kind == Change::Kind::Removed) {
+    return;
+  }
+  if (change.kind == Change::Kind::Removed) {
+    news_ = news_ || role == Role::Member;
     moments_.removed(change.name, now_());
     died_at_.erase(change.name);
     closed_.erase(change.name);
   } else if (is_as_it_was_closed(change.name)) {
     if (died) died_at_[change.name] = now_();
   } else {
-    note(change.name, closed, died);
+    note(change.name, closed, died, role);
     if (closed) remember_as_closed(change.name);
   }
+}
+
+// A small file that is closed beside the checkpoints is taken for a part of a save, but for one
+// that is written again and again between two of them, or twice by itself; capture() finds out what
+// is written once by itself.
+bool Guard::is_of_saves(const std::string& name, Change::Kind kind) {
+  constexpr int often = 3;
+  constexpr std::size_t many = 16;
+  if (kind == Change::Kind::Removed) return moments_.knows(name);
+  if (kind != Change::Kind::Closed || is_log(name) || of_no_save_.contains(name)) return false;
+  if (beside_.size() >= many && !beside_.contains(name)) return false;
+  const auto status = keeper_.place().look(name);
+  const bool small = status && (S_ISLNK(status->st_mode) ||
+                                static_cast<std::uint64_t>(status->st_size) <= companion_limit);
+  if (small && ++beside_[name] < (news_ ? often : 2)) return true;
+  if (small || moments_.knows(name)) is_of_none(name);
+  return false;
+}
+
+// It is recorded if it names a checkpoint, and else left alone.
+void Guard::is_of_none(const std::string& name) {
+  of_no_save_.insert(name);
+  if (const auto left = keeper_.leave_out(name); !left) complain(left.error().message);
+  moments_.forget(name);
+  closed_.erase(name);
+}
+
+// It was open when the newest generation was made: a log, as long as nobody closes it.
+bool Guard::was_open(const std::string& name) const {
+  const Row* row = keeper_.record().row(name);
+  return row != nullptr && row->grows && row->sum.empty() && keeper_.is_written(name);
 }
 
 // A log, whatever it holds. A file that is written from its start is none any more.
@@ -341,8 +400,10 @@ void Guard::remember_as_closed(const std::string& name) {
   if (status) closed_[name] = found(name, *status);
 }
 
-void Guard::note(const std::string& name, bool closed, bool died) {
-  if (keeper_.is_steady_log(name)) return moments_.forget(name);
+void Guard::note(const std::string& name, bool closed, bool died, Role role) {
+  if (keeper_.is_steady_log(name) || (!closed && was_open(name))) return moments_.forget(name);
+  news_ = news_ || role == Role::Member;
+  if (closed && role == Role::Member) beside_.clear();
   moments_.wrote(name, closed, now_());
   if (closed && died)
     died_at_[name] = now_();
@@ -381,15 +442,17 @@ void Guard::look_at_all(bool died) {
     const auto closed = closed_.find(member.name);
     if (known || seen || (closed != closed_.end() && alike(closed->second, member))) continue;
     touched_.insert(member.name);
-    if (member.role == Role::Companion) {
+    const bool is_closed = keeper_.knows_writers() && !keeper_.is_written(member.name);
+    const auto kind = is_closed ? Change::Kind::Closed : Change::Kind::Modified;
+    if (member.role == Role::Companion && !is_of_saves(member.name, kind)) {
       companions_ = now_();
       continue;
     }
-    news.emplace_back(&member, keeper_.knows_writers() && !keeper_.is_written(member.name));
+    news.emplace_back(&member, is_closed);
   }
   died = somebody_died() || died;  // what closed it may have been a death, since `died` was asked
   for (const auto& [member, is_closed] : news) {
-    note(member->name, is_closed, died);
+    note(member->name, is_closed, died, member->role);
     if (is_closed) closed_[member->name] = *member;
   }
   listing_ = *std::move(listing);
@@ -418,6 +481,7 @@ bool Guard::end(End how, bool progressed) {
     return moments_.is_closed(name) && !died_at_.contains(name);
   };
   witness.is_current = [this](const std::string& name) { return moments_.is_current(name); };
+  witness.is_beside = [this](const std::string& name) { return is_beside(name); };
   witness.is_log = [this](const std::string& name) { return logs_.contains(name); };
   witness.is_temporary = [this](const std::string& name) { return is_temporary(name); };
   witness.progressed = progressed || keeper_.is_long(now_() - began_);

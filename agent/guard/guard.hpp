@@ -119,12 +119,17 @@ class Guard {
   void take_changes();
   void take_change(const Change& change, bool died);
   void look_at_all(bool died);
-  void note(const std::string& name, bool closed, bool died);
+  void note(const std::string& name, bool closed, bool died, Role role = Role::Member);
   void remember_as_closed(const std::string& name);
   bool is_as_it_was_closed(const std::string& name);
   void close_what_nobody_writes();
   bool is_appended_to(const std::string& name);
   bool is_held(const std::string& name) const;
+  bool is_of_saves(const std::string& name, Change::Kind kind);
+  bool is_beside(const std::string& name) const;
+  void all_is_captured();
+  void is_of_none(const std::string& name);
+  bool was_open(const std::string& name) const;
   void wait_for(const std::string& name);
   void learn_temporary(const std::string& shape);
   bool is_temporary(const std::string& name) const;
@@ -153,6 +158,11 @@ class Guard {
   std::set<std::string> logs_;                  // that are, or were, open to be added to
   std::map<std::string, Moments::Time> asked_;  // whether it is
   std::set<std::string> temporary_;             // shapes of names that files are renamed from
+  // Companions that were closed since a member was, or since all was captured, and how often.
+  std::map<std::string, int> beside_;
+  std::set<std::string> of_no_save_;  // companions that were written alone, or all the time
+  Moments::Time captured_at_{};
+  bool news_ = false;  // something happened to a member since all was captured
   struct Held {
     std::uint64_t bytes = 0;
     Moments::Time since{};

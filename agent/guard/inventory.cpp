@@ -134,7 +134,9 @@ Result<std::vector<Difference>> Keeper::unlike(const Listing& listing,
     if (!whole) return tl::unexpected(whole.error());
     if (!*whole) found.push_back({.name = row->name, .what = What::Changed});
   }
-  std::erase_if(found, [](const Difference& one) { return is_log(one.name); });
+  std::erase_if(found, [this](const Difference& one) {
+    return is_log(one.name) || (one.beside && record_.row(one.name) == nullptr);
+  });
   // The files that name a checkpoint go first: broken off, nothing names what is not there.
   std::ranges::stable_sort(found, std::greater(), &Difference::companion);
   return found;

@@ -385,8 +385,7 @@ std::set<std::string> Keeper::checkpoints(const Listing& listing) const {
   return all;
 }
 
-// No start makes use of a companion that names nothing. An empty one, a mark, names by the numbers
-// of its own name: DONE_00000010.
+// An empty companion, a mark, names by the numbers of its own name: DONE_00000010.
 bool Keeper::names_any(const Member& member, const std::set<std::string>& checkpoints) const {
   const std::string text = words_of(member);
   const auto numbers = member.bytes == 0 ? numbers_in(member.name) : std::vector<std::string>();
@@ -398,6 +397,14 @@ bool Keeper::names_any(const Member& member, const std::set<std::string>& checkp
     const auto its = numbers.empty() ? numbers : numbers_in(each);
     return std::ranges::find_first_of(numbers, its) != numbers.end();
   });
+}
+
+Result<void> Keeper::leave_out(const std::string& companion) {
+  const auto listing = record_.row(companion) != nullptr ? place_.list() : Listing();
+  const Member* member = listing ? listing->find(companion) : nullptr;
+  if (member == nullptr || names_any(*member, checkpoints(*listing))) return {};
+  record_.amend({}, {companion});
+  return save();
 }
 
 std::string Keeper::words_of(const Member& member) const {
@@ -414,7 +421,8 @@ std::string Keeper::text_of(const std::string& name) const {
   return text.value_or(std::string());
 }
 
-Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveOut& grows) {
+Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveOut& grows,
+                                         const LeaveOut& beside) {
   using Why = Refusal::Why;
   const auto listing = place_.list();
   if (!listing) return refuse(Why::Failed, listing.error().message);
@@ -445,10 +453,9 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
   };
   for (const Member& member : listing->members) {
     if (is_known(member, is_open_log) || leave_out(member.name)) continue;
-    const bool is_new = record_.row(member.name) == nullptr;
-    if (member.role == Role::Companion && is_new && !names_any(member, all)) continue;
-    const bool says = member.role == Role::Companion || !member.link.empty();
-    if (says && names_any(member, not_now)) continue;
+    const bool companion = member.role == Role::Companion;
+    if (companion && !(beside && beside(member.name)) && !names_any(member, all)) continue;
+    if ((companion || !member.link.empty()) && names_any(member, not_now)) continue;
     auto row = row_of(member, grows && grows(member.name));
     if (row) {
       capture.rows.push_back(*std::move(row));
@@ -655,8 +662,16 @@ void Keeper::clear_kept() const {
   }
 }
 
-std::vector<Difference> Keeper::differences(const Listing& listing,
-                                            std::uint64_t generation) const {
+// True: one of its shape was of a save.
+bool Keeper::is_like_recorded(const std::string& companion) const {
+  const std::string shape = shape_of(companion);
+  return std::ranges::any_of(record_.rows, [&shape](const Row& row) {
+    return row.companion && shape_of(row.name) == shape;
+  });
+}
+
+std::vector<Difference> Keeper::differences(const Listing& listing, std::uint64_t generation,
+                                            const LeaveOut& beside) const {
   using What = Difference::What;
   std::vector<Difference> found;
   std::map<std::string_view, const Row*> rows;
@@ -664,25 +679,36 @@ std::vector<Difference> Keeper::differences(const Listing& listing,
   const std::set<std::string> all = checkpoints(listing);
   std::int64_t newest = 0;
   for (const auto& [name, row] : rows) newest = std::max(newest, row->mtime_ns);
+  const Generation* moment = record_.find(generation);
+  const std::int64_t begun = moment != nullptr ? moment->time * 1'000'000'000 : 0;
   for (const Member& member : listing.members) {
     const auto at = rows.find(member.name);
     const Row* row = at == rows.end() ? nullptr : at->second;
     if (row != nullptr && same(*row, member)) continue;
     const bool shorter = row != nullptr && !row->kept.empty() && member.bytes < row->bytes;
     if (row != nullptr && row->grows && !shorter) continue;
-    // A file that came just now and has lost its content may have been such.
-    const bool just_came = member.mtime_ns > newest;
-    if (row == nullptr && member.role == Role::Companion && !names_any(member, all) &&
-        !(just_came && is_hollow(member)))
-      continue;
+    const bool companion = member.role == Role::Companion;
+    const bool silent = companion && !names_any(member, all);
+    // A file that came just now and has lost its content may have named one.
+    const bool hollow = silent && is_hollow(member);
+    const bool came = hollow && member.mtime_ns > newest;
+    const bool like = row != nullptr || is_like_recorded(member.name) ||
+                      (rows.empty() && member.changed_ns > begun);
+    const bool is_of_save = like && (!beside || beside(member.name));
+    if (silent && !came && !(hollow && row != nullptr) && !is_of_save) continue;
     found.push_back({.name = member.name,
                      .what = row == nullptr ? What::New : What::Changed,
-                     .companion = member.role == Role::Companion || !member.link.empty()});
+                     .companion = companion || !member.link.empty(),
+                     .beside = silent && !hollow});
   }
   for (const auto& [name, row] : rows)
     if (listing.find(name) == nullptr)
       found.push_back(
           {.name = std::string(name), .what = What::Missing, .companion = row->companion});
+  // Without a witness they are of a save only if more of it is there.
+  if (!beside && std::ranges::none_of(
+                     found, [](const Difference& one) { return is_there(one) && !one.companion; }))
+    std::erase_if(found, [](const Difference& one) { return one.beside && one.what == What::New; });
   return found;
 }
 
@@ -690,19 +716,21 @@ Plan plan(const std::vector<Difference>& differences, End end, bool complete) {
   if (end == End::Unwatched || end == End::Finished || end == End::Stopped)
     return take_up(differences);
   const bool news = std::ranges::any_of(
-      differences, [](const Difference& one) { return is_there(one) && !one.companion; });
+      differences, [](const Difference& one) { return is_there(one) && one.is_of_save(); });
   // It removes the last one before it writes the next.
-  const bool lost = !news && std::ranges::any_of(differences, [](const Difference& one) {
-    return !is_there(one) && one.newest;
-  });
+  const bool lost =
+      std::ranges::none_of(differences,
+                           [](const Difference& one) { return is_there(one) && !one.companion; }) &&
+      std::ranges::any_of(differences,
+                          [](const Difference& one) { return !is_there(one) && one.newest; });
   if (!lost && (complete || !news) && std::ranges::none_of(differences, speaks_against))
     return take_up(differences);
   // The set before the one that was being written may be whole, and not recorded yet. A companion
   // that names the newest may have been written for either.
   const bool named = std::ranges::any_of(
-      differences, [](const Difference& one) { return one.companion && is_there(one); });
+      differences, [](const Difference& one) { return !one.is_of_save() && is_there(one); });
   const bool written_over = std::ranges::any_of(differences, [](const Difference& one) {
-    return one.current && one.what == What::Changed && !one.companion;
+    return one.current && one.what == What::Changed && one.is_of_save();
   });
   const bool older =
       !named && !written_over && std::ranges::any_of(differences, [](const Difference& one) {
@@ -716,7 +744,7 @@ Plan plan(const std::vector<Difference>& differences, End end, bool complete) {
   plan.why = reason(differences);
   for (const Difference& one : differences) {
     if (!is_there(one)) continue;  // it may have been removed after that set
-    const bool taken = whole && !one.current && !one.companion;
+    const bool taken = whole && !one.current && one.is_of_save();
     (taken ? plan.taken : plan.away).push_back(one.name);
   }
   return plan;

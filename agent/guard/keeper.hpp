@@ -50,12 +50,14 @@ struct Difference {
   enum class What : std::uint8_t { New, Changed, Missing };
   std::string name;
   What what = What::New;
-  bool companion = false;  // of a checkpoint: a link, or a small file that may name one
+  bool companion = false;  // of a checkpoint: a link, or a small file
+  bool beside = false;     // one that names no checkpoint, and may be of a save, as `step.txt` is
   Proof proof = Proof::Unknown;
   std::string why;         // of a torn one
   bool temporary = false;  // its script renames such files once they are whole
   bool newest = false;     // of the checkpoint that the generation ended with
   bool current = false;    // of the set that was being written (moments.hpp)
+  bool is_of_save() const { return !companion || beside; }
 };
 
 struct Plan {
@@ -116,6 +118,7 @@ struct Witness {
   bool complete = true;  // Moments::is_sure(); of a lost machine it is seen by the names
   std::function<bool(const std::string&)> is_closed = {};   // by its writer, who did not die in it
   std::function<bool(const std::string&)> is_current = {};  // Moments::is_current()
+  std::function<bool(const std::string&)> is_beside = {};   // a companion that a save wrote
   std::function<bool(const std::string&)> is_log = {};      // open for as long as it ran
   std::function<bool(const std::string&)> is_temporary = {};  // Difference::temporary
   bool progressed = false;  // it reported steps, or ran for longer than a save takes to come
@@ -160,8 +163,12 @@ class Keeper {
   // Clones or copies what differs from the newest generation. No one may write to it meanwhile: the
   // caller finds out, and discards what this answered. Refuses as Busy if a file is being written
   // that `leave_out` does not name. `grows`: a file of these is open, and may be.
-  Result<Capture, Refusal> capture(const LeaveOut& leave_out, const LeaveOut& grows = {});
+  // `beside`: a save wrote this companion, whatever it says.
+  Result<Capture, Refusal> capture(const LeaveOut& leave_out, const LeaveOut& grows = {},
+                                   const LeaveOut& beside = {});
   void discard(const Capture& capture) const;
+  // No save writes this companion: it stays in the newest generation only if it names a checkpoint.
+  Result<void> leave_out(const std::string& companion);
   // Makes it durable, sums it up and records it; durable when it returns, and so are the rows of
   // the log that were there before: the trainer will not write them again. Refuses as Busy what was
   // changed since.
@@ -233,7 +240,9 @@ class Keeper {
   void forget_copies();
   void clear_kept() const;
 
-  std::vector<Difference> differences(const Listing& listing, std::uint64_t generation) const;
+  bool is_like_recorded(const std::string& companion) const;
+  std::vector<Difference> differences(const Listing& listing, std::uint64_t generation,
+                                      const LeaveOut& beside = {}) const;
   Result<void> weigh(std::vector<Difference>& found, End end, const Witness& witness, bool thorough,
                      Settled& settled) const;
   Result<Evidence> proof_of(const Difference& one, End end) const;

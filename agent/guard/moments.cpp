@@ -18,6 +18,8 @@ using Pause = Moments::Pause;
 constexpr std::size_t remembered = 3;  // sets; a name that one of them lacks is not usual
 // Nothing is known yet of what belongs together; other ranks, and callbacks, add theirs.
 constexpr Pause unknown_yet(1000);
+// The same, of a file whose name says that other ranks have theirs.
+constexpr Pause unknown_ranks(2000);
 // The set lacks what sets usually have, and the script must have gone on to something else.
 constexpr Pause incomplete(30'000);
 
@@ -51,6 +53,11 @@ Shapes needed_of(const std::deque<Shapes>& usual) {
 
 // A best model is saved now and then, whatever else is: such names are awaited by their like alone.
 bool is_best(const std::string& name) { return lower_case(name).find("best") != name.npos; }
+
+bool is_of_a_rank(const std::string& name) {
+  const std::string lower = lower_case(name);
+  return lower.find("rank") != lower.npos || lower.ends_with(".distcp");
+}
 
 bool has_some(const Shapes& needed, const Shapes& there) {
   return std::ranges::any_of(there, [&](const auto& one) { return needed.contains(one.first); });
@@ -167,14 +174,25 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
   if (closed) state.finished = &finish(name, kind);
   if (in_burst_) burst_.insert(name);
   if (due_) in_flux_.insert(name);
-  // It was of the set that is not captured yet: that is written over, and there is none any more.
-  if (due_ && before_.contains(name)) {
-    before_.clear();
-    in_flux_.clear();
-    due_ = false;
-  }
+  miss(name);
   last_ = now;
   new_ = true;
+}
+
+// It was of the set that is not captured yet: what is left of that belongs to the current one.
+void Moments::miss(const std::string& name) {
+  if (!due_ || !before_.contains(name)) return;
+  in_flux_.clear();
+  due_ = false;
+  broken_ = true;
+}
+
+bool Moments::knows(const std::string& name) const {
+  return current_.contains(name) || before_.contains(name) || written_.contains(name);
+}
+
+bool Moments::is_current(const std::string& name) const {
+  return current_.contains(name) || (broken_ && before_.contains(name));
 }
 
 // A run's first file is the first one of a save; so is the next one by its numbers. But of files
@@ -271,6 +289,10 @@ bool Moments::is_even() const {
 
 void Moments::forget(const std::string& name) {
   for (Shapes& shapes : usual_) shapes.erase(shape_of(name));
+  std::erase_if(usual_, [](const Shapes& shapes) { return shapes.empty(); });
+  if (const auto kind = kinds_.find(shape_of(name));
+      kind != kinds_.end() && leader_ == &kind->second)
+    leader_ = nullptr;
   burst_.erase(name);
   before_.erase(name);
   in_flux_.erase(name);
@@ -278,12 +300,13 @@ void Moments::forget(const std::string& name) {
   written_.erase(name);
   if (current_.erase(name) == 0) return;
   if (first_ == name) first_ = current_.empty() ? std::string() : current_.begin()->first;
-  new_ = new_ && !current_.empty();
+  new_ = new_ && (!current_.empty() || broken_);
 }
 
 void Moments::removed(const std::string& name, Time now) {
   current_.erase(name);
   burst_.erase(name);
+  miss(name);
   before_.erase(name);
   open_.erase(name);
   written_.erase(name);
@@ -296,7 +319,7 @@ void Moments::removed(const std::string& name, Time now) {
 bool Moments::begins(const std::string& name, const Kind& kind) const {
   if (said_.size() != 0) return begins_as_said(name);
   if (current_.contains(name))  // it was finished, and is written again
-    return in_burst_ ? !burst_.contains(name) : name == first_;
+    return in_burst_ ? !burst_.contains(name) : name == first_ || is_first_finished(name);
   const std::string unit = first_component(name);
   const std::string shape = shape_of(unit);
   std::set<std::string> others;  // numbers of the set's units
@@ -327,6 +350,16 @@ bool Moments::begins(const std::string& name, const Kind& kind) const {
   const bool rested = in_burst_ && burst_.empty();
   return (same_shape && (!shares || rested)) ||
          (rested && !written_.contains(name) && needed().contains(shape_of(name)) && is_complete());
+}
+
+// The file that came first has not been finished since the run began (a log that stays open): this
+// was the first that was.
+bool Moments::is_first_finished(const std::string& name) const {
+  const Written* mine = current_.at(name).finished;
+  return mine != nullptr && !written_.contains(first_) &&
+         std::ranges::none_of(std::views::values(current_), [mine](const State& other) {
+           return other.finished != nullptr && other.finished->turn < mine->turn;
+         });
 }
 
 bool Moments::begins_as_said(const std::string& name) const {
@@ -365,6 +398,7 @@ void Moments::begin_set(const std::string& first) {
     usual_.push_back(shapes_of(current_));
   if (usual_.size() > remembered) usual_.pop_front();
   due_ = due_ || (new_ && !in_burst_ && has_all_said());
+  broken_ = broken_ && !due_;
   in_flux_.clear();
   for (auto& [name, sets] : open_) ++sets;
   for (const auto& [name, state] : current_) {
@@ -380,7 +414,7 @@ void Moments::begin_set(const std::string& first) {
 }
 
 std::deque<Shapes> Moments::learned() const {
-  if (!usual_.empty() || !captured_) return usual_;
+  if (!usual_.empty() || !captured_ || current_.empty()) return usual_;
   return {shapes_of(current_)};
 }
 
@@ -423,11 +457,13 @@ std::optional<Pause> Moments::wait(Time now) const {
   if (!new_) return std::nullopt;
   const bool open =
       std::ranges::any_of(current_, [](const auto& one) { return !one.second.closed; });
-  Pause needed = unknown_yet;
+  const bool ranks = std::ranges::any_of(std::views::keys(current_), is_of_a_rank);
+  const Pause unknown = ranks ? unknown_ranks : unknown_yet;
+  Pause needed = unknown;
   const bool awaited = lags();
   const bool known = !this->needed().empty() || is_even();
   if (known || said_.size() != 0 || awaited) {
-    const Pause rest = known || said_.is_countable() ? Pause(0) : unknown_yet;  // how many ranks?
+    const Pause rest = known || said_.is_countable() ? Pause(0) : unknown;  // how many ranks?
     needed = !awaited && !open && has_all() ? rest : incomplete;
   }
   return std::max(Pause(0), std::chrono::ceil<Pause>(last_ + needed - now));
@@ -439,6 +475,7 @@ void Moments::captured() {
   new_ = !in_flux_.empty();
   in_flux_.clear();
   before_.clear();
+  broken_ = false;
 }
 
 }  // namespace spotter::guard

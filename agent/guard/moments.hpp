@@ -64,7 +64,7 @@ class Moments {
   // Something happened to the file; `closed`: its writer is done with it.
   void wrote(const std::string& name, bool closed, Time now);
   void removed(const std::string& name, Time now);
-  // It is a log, and of no set.
+  // It is of no set: a log, say.
   void forget(const std::string& name);
 
   // After how long the directory may be looked at, if nothing happens until then; none: there is
@@ -79,10 +79,13 @@ class Moments {
   bool is_complete() const;
   // The same; while nothing is known, that all was captured.
   bool is_sure() const;
-  // It is of the current set; an earlier set is whole if each of its files is.
-  bool is_current(const std::string& name) const { return current_.contains(name); }
+  // It is of the current set, or of an earlier one that lost a file to that before it was captured;
+  // another earlier set is whole if each of its files is.
+  bool is_current(const std::string& name) const;
   // Its writer is done with it; nothing has happened to it at all: false.
   bool is_closed(const std::string& name) const;
+
+  bool knows(const std::string& name) const;  // it is of a set
 
   // It was open all along while two other sets were written: a log.
   bool grows(const std::string& name) const;
@@ -114,8 +117,10 @@ class Moments {
   };
 
   bool begins(const std::string& name, const Kind& kind) const;
+  bool is_first_finished(const std::string& name) const;
   bool begins_as_said(const std::string& name) const;
   bool has_all_said() const;
+  void miss(const std::string& name);
   void begin_set(const std::string& first);
   const Written& finish(const std::string& name, Kind& kind);
   bool is_next_leader(const std::string& name, const Kind& kind);
@@ -147,6 +152,7 @@ class Moments {
   bool new_ = false;       // something happened since captured()
   bool captured_ = false;  // the set as it is now, or a part of it, was looked at
   bool due_ = false;       // a set ended that was not
+  bool broken_ = false;    // one of its files is gone or written over: there is none that is due
 };
 
 }  // namespace spotter::guard

@@ -46,8 +46,10 @@ Found found(const std::string& name, const struct stat& status);
 
 enum class Role : std::uint8_t {
   None,
-  Companion,  // above the checkpoints: a small file, or a link, that may name one
-  Member,     // of a checkpoint
+  // Above the checkpoints: a small file, or a link, that may name one, or be written in each save,
+  // as `step.txt` is.
+  Companion,
+  Member,  // of a checkpoint
 };
 
 struct Member : Found {
@@ -68,7 +70,7 @@ struct Listing {
   const Member* find(std::string_view name) const;
 };
 
-inline constexpr std::uint64_t companion_limit = 16U << 10;  // bytes; what names a file is short
+inline constexpr std::uint64_t companion_limit = 16U << 10;  // bytes; of a companion
 inline constexpr std::size_t logs_limit = 1000;              // that Where::log names
 // Words of why is_trainers() refuses a file.
 inline constexpr std::string_view has_other_name =

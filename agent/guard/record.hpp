@@ -25,7 +25,7 @@ struct Row {
   std::string link;         // of a symbolic link: where it leads
   std::uint64_t from = 0;   // generation
   std::uint64_t until = 0;  // 0: no generation lacks it
-  bool companion = false;   // no checkpoint: a small file, or a link, that may name one
+  bool companion = false;   // no checkpoint: a small file, or a link, beside them (place.hpp)
   bool grows = false;       // a log, whose first `bytes` bytes were there
   friend bool operator==(const Row&, const Row&) = default;
 };

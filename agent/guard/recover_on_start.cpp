@@ -24,7 +24,7 @@ constexpr std::int64_t spared_seconds = 3600;  // for a person to notice
 std::vector<std::string> new_names(const std::vector<Difference>& differences) {
   std::vector<std::string> names;
   for (const Difference& one : differences)
-    if (one.what != What::Missing && !one.companion) names.push_back(one.name);
+    if (one.what != What::Missing && one.is_of_save()) names.push_back(one.name);
   return names;
 }
 
@@ -44,7 +44,7 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
     if (auto aside = set_unnamed_aside(); !aside) return tl::unexpected(aside.error());
   look_again(*listing);
   const End end = record_.generations.empty() || !record_.watching ? End::Unwatched : witness.end;
-  std::vector<Difference> found = differences(*listing, record_.newest_number());
+  std::vector<Difference> found = differences(*listing, record_.newest_number(), witness.is_beside);
   if (auto weighed = weigh(found, end, witness, thorough, settled); !weighed)
     return tl::unexpected(weighed.error());
   const bool complete =
@@ -54,6 +54,9 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
   if (record_.restoring && !todo.back) todo = Plan{.back = true};  // it was broken off
   for (const Difference& one : found) {
     const Row* row = record_.row(one.name);
+    // There is no witness that a save wrote it.
+    if (one.beside && row == nullptr && !witness.is_beside && !todo.back)
+      std::erase(todo.taken, one.name);
     const bool only = one.what == What::Changed && one.proof == Proof::Unknown && row != nullptr &&
                       row->kept.empty() && row->link.empty();
     if (!only || std::erase(todo.away, one.name) == 0) continue;
@@ -99,7 +102,7 @@ Result<void> Keeper::weigh(std::vector<Difference>& found, End end, const Witnes
         !meant && one.what == What::New && witness.is_temporary && witness.is_temporary(one.name);
     if (one.what != What::Missing) {
       const auto look = proof_of(one, end);
-      if (!look && one.what == What::Changed) return tl::unexpected(look.error());
+      if (!look && one.what == What::Changed && !one.companion) return tl::unexpected(look.error());
       if (!look) {
         settled.said.push_back(look.error().message + ": it is left as it is");
         continue;
@@ -146,7 +149,9 @@ Result<Keeper::Evidence> Keeper::proof_of(const Difference& one, End end) const 
   const auto bytes = static_cast<std::uint64_t>(now.st_size);
   if (one.companion) {
     const std::string text = text_of(one.name);
-    const bool torn = text.empty() || text.find('\0') != std::string::npos;
+    const Row* row = record_.row(one.name);
+    const bool was_empty = row != nullptr && row->bytes == 0 && row->link.empty();  // a mark
+    const bool torn = (text.empty() && !was_empty) || text.find('\0') != std::string::npos;
     return Evidence{torn ? Proof::Torn : Proof::Whole, "it is empty, or its blocks are missing"};
   }
   const Look look = look_at(file.get(), bytes, one.name);
@@ -171,7 +176,8 @@ Result<bool> Keeper::has_sum(const std::string& name, const Part& part) const {
 
 Result<void> Keeper::take_up(const std::vector<std::string>& names, End end, Settled& settled) {
   const std::set<std::string> taken(names.begin(), names.end());
-  auto captured = capture([&taken](const std::string& name) { return !taken.contains(name); });
+  auto captured = capture([&taken](const std::string& name) { return !taken.contains(name); }, {},
+                          [&taken](const std::string& name) { return taken.contains(name); });
   if (!captured) {
     if (captured.error().why != Refusal::Why::Busy) return failure(captured.error().words);
     settled.said.push_back(place_.shown(captured.error().words) +
@@ -272,8 +278,10 @@ Result<void> Keeper::put_back(const std::vector<std::string>& taken, Settled& se
   std::vector<std::string> names, lost;
   for (const Difference& one : differences(*listing, record_.newest_number())) {
     if (one.what != What::Missing || std::ranges::find(taken, one.name) != taken.end()) continue;
+    const auto there = place_.look(one.name);
+    if (there && one.companion && S_ISREG(there->st_mode)) continue;  // longer than such files are
     // It has lost its files: sockets are left, empty folders, what is not ours.
-    if (const auto there = place_.look(one.name); there && S_ISDIR(there->st_mode))
+    if (there && S_ISDIR(there->st_mode))
       if (auto away = put_away({one.name}, "it is a folder, and was none", settled); !away)
         return away;
     const auto row = std::ranges::find_if(
@@ -366,7 +374,8 @@ Result<void> Keeper::try_another(const Witness& witness, Settled& settled) {
   if (other == 0 || !is_restorable(*listing, other)) return {};
   std::vector<std::string> away;
   for (const Difference& one : differences(*listing, other))
-    if (one.what != What::Missing) away.push_back(one.name);
+    if (one.what != What::Missing && (!one.beside || record_.row(one.name) != nullptr))
+      away.push_back(one.name);
   // The way back must be open.
   for (const std::string& name : away) {
     const Row* row = record_.row(name);

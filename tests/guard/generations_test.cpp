@@ -1,5 +1,7 @@
 // A guard beside scripts that write in many ways: what their next start finds. Real files, real
 // inotify.
+#include <fcntl.h>
+
 #include <fstream>
 #include <iterator>
 
@@ -252,6 +254,218 @@ TEST_F(Lives, ALogThatIsOpenHindersNothingAndStays) {
   life.end(End::Killed);
   EXPECT_EQ(there(), (Names{"events.out.tfevents.1", "model_1.pt", "model_2.pt", "model_3.pt"}));
   EXPECT_EQ(read("events.out.tfevents.1"), "a rowa rowa rowthe last row");
+}
+
+// A heartbeat, a lock: small files beside the checkpoints that are of no save.
+TEST_F(Lives, SmallFilesThatComeAtAnyTimeHinderNothing) {
+  Life life(files("*.pt"));
+  const Descriptor lock(::open(path("lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  for (const char* step : {"1", "2", "3", "4"}) {
+    for (const char* name : {"model.pt", "optim.pt"}) write(name, zip(name + std::string(step)));
+    for (int i = 0; i < 15; ++i) {
+      write("heartbeat.json", std::to_string(i));
+      life.rest(200);
+    }
+    EXPECT_EQ(life.finished().size(), 2U * (step[0] - '0')) << "before the next save";
+  }
+  write("model.pt", zip("model.pt5"));
+  write("heartbeat.json", "{}");
+  life.look();
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(read("model.pt"), zip("model.pt4"));
+  EXPECT_EQ(read("optim.pt"), zip("optim.pt4"));
+}
+
+TEST_F(Lives, APersonsNotesStayWhereTheyAre) {
+  write("NOTES", "before it");
+  Life life(files("*.pt"));
+  for (const char* step : {"1", "2"}) {
+    for (const char* name : {"model.pt", "optim.pt"}) write(name, zip(name + std::string(step)));
+    life.wait_for(2);
+  }
+  write("model.pt", zip("model.pt3"));
+  life.look();
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(read("NOTES"), "before it");
+  EXPECT_EQ(read("model.pt"), zip("model.pt2"));
+}
+
+// A file that stayed open for all of an earlier run, written over from its start in this one.
+TEST_F(Lives, ALogOfAnEarlierRunIsOneFromTheStart) {
+  const auto save = [&](const std::string& step) {
+    for (const char* name : {"model.pt", "optim.pt"}) write(name, zip(name + step));
+  };
+  for (const char* first : {"1", "2"}) {
+    Life life(files("*.pt *.wandb"));
+    std::ofstream log(path("run.wandb"));
+    for (int i = 0; i < (first[0] == '1' ? 4 : 1); ++i) {
+      log << "a row" << std::flush;
+      save(std::string(first) + std::to_string(i));
+      for (int j = 0; j < 30; ++j, life.rest(100)) log << "a row" << std::flush;
+    }
+    if (first[0] == '2') {
+      EXPECT_EQ(life.finished().size(), 2U);
+    }
+    write("model.pt", zip("half"));
+    life.died = true;
+    life.end(End::Killed);
+  }
+  EXPECT_EQ(read("model.pt"), zip("model.pt20"));
+  EXPECT_EQ(read("optim.pt"), zip("optim.pt20"));
+}
+
+// timm: the newest by its name, which is taken from the save before, and links of it. Killed before
+// anything was at rest.
+TEST_F(Lives, WhatIsLeftOfASaveWhoseFileIsReplacedIsNoState) {
+  Life life(files("*.tar"));
+  for (const char* step : {"10", "20"}) {
+    write("tmp.tar", zip(step));
+    fs::remove(path("last.tar"));
+    fs::rename(path("tmp.tar"), path("last.tar"));
+    fs::create_hard_link(path("last.tar"), path("checkpoint-" + std::string(step) + ".tar"));
+  }
+  std::ofstream half(path("tmp.tar"));
+  half << "half" << std::flush;
+  life.look();
+  life.died = true;
+  life.end(End::Killed);
+  if (exists("checkpoint-10.tar")) {
+    EXPECT_TRUE(exists("last.tar"));
+  }
+}
+
+// Ignite with n_saved=1 beside a heartbeat: the last one is removed before the next is written.
+TEST_F(Lives, ARemovedCheckpointComesBackThoughAHeartbeatWasWritten) {
+  for (const char* step : {"1", "2"}) {
+    Life life(files("*.pt"));
+    const std::string number(step);
+    for (const char* part : {"1", "2", "3"}) {
+      const std::string name = "checkpoint_" + number + part + ".pt";
+      for (const auto& each : there())
+        if (each.ends_with(".pt")) remove(each);
+      write(name, zip(name));
+      life.rest(5'000);
+      write("status.json", "{\"at\": " + number + part + "}");
+      life.rest(5'000);
+    }
+    remove("checkpoint_" + number + "3.pt");
+    write("status.json", "{}");
+    life.look();
+    life.end(End::Killed);
+    EXPECT_TRUE(exists("checkpoint_" + number + "3.pt")) << number;
+  }
+}
+
+// Metrics each epoch, a set each second epoch: no half set is taken for one.
+TEST_F(Lives, MetricsOfTheirOwnBeatSayNothingOfASet) {
+  Life life(files("*.pt"));
+  for (int epoch = 1; epoch <= 6; ++epoch) {
+    if (epoch == 6) {
+      write("model_6.pt", zip("model_6"));
+      life.rest(500);
+      life.end(End::Killed);
+      break;
+    }
+    if (epoch % 2 == 0)
+      for (const char* name : {"model_", "optim_"}) {
+        write(name + std::to_string(epoch) + ".pt", zip(name));
+        life.rest(500);
+      }
+    life.rest(3'000);
+    write("metrics.json", "{\"epoch\": " + std::to_string(epoch) + "}");
+    life.rest(30'000);
+  }
+  EXPECT_FALSE(exists("model_6.pt"));
+  EXPECT_TRUE(exists("model_4.pt") && exists("optim_4.pt"));
+  EXPECT_EQ(read("metrics.json"), "{\"epoch\": 5}") << "it is of no save, and stays";
+}
+
+// A mark that is touched is as empty as it was; a small file that has grown is no small one.
+TEST_F(Lives, AMarkThatIsTouchedAndALogThatHasGrownStay) {
+  Life life(files("*.pt"));
+  std::string lines;
+  for (const char* step : {"1", "2", "3"}) {
+    write("model.pt", zip(step));
+    write("DONE", "");
+    write("log.txt", lines += std::string(5'000, 'x') + "\n");
+    life.rest(40'000);
+  }
+  write("model.pt", zip("4"));
+  write("DONE", "");
+  write("log.txt", lines += std::string(5'000, 'y') + "\n");
+  life.look();
+  write("model.pt", zip("5").substr(0, 60));
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(read("log.txt"), lines);
+  EXPECT_TRUE(read("model.pt") == zip("3") || read("model.pt") == zip("4"));
+  EXPECT_TRUE(exists("DONE"));
+}
+
+// Older than the newest moment, and of no save: what a machine's loss leaves.
+TEST_F(Lives, AConfigurationStaysWhenItsMachineIsLost) {
+  {
+    Life life(files("*.pt"));
+    write("config.yaml", "lr: 0.1");
+    life.rest(3'000);
+    for (const char* step : {"1", "2", "3"}) {
+      for (const char* name : {"model.pt", "optim.pt"}) write(name, zip(name + std::string(step)));
+      life.wait_for(2);
+    }
+    write("model.pt", zip("half"));
+  }
+  settle(files("*.pt"));
+  EXPECT_EQ(read("config.yaml"), "lr: 0.1");
+  EXPECT_EQ(read("model.pt"), zip("model.pt3"));
+}
+
+// What was there before the first save that is watched has no copy: it stays.
+TEST_F(Lives, ASmallFileThatHasNoCopyIsLeft) {
+  for (const char* name : {"model.pt", "optim.pt"}) write(name, zip(name + std::string("1")));
+  write("step.txt", "1");
+  {
+    Life life(files("*.pt"));
+    write("model.pt", zip("model.pt2"));
+    write("step.txt", "2");
+    std::ofstream half(path("optim.pt"));
+    half << "half" << std::flush;
+    life.look();
+    life.died = true;
+    life.end(End::Killed);
+  }
+  EXPECT_EQ(read("model.pt"), zip("model.pt1"));
+  EXPECT_TRUE(exists("step.txt"));
+}
+
+// It was recorded with the first save, and turned out to be of none.
+TEST_F(Lives, AHeartbeatThatWasRecordedOnceDoesNotComeBack) {
+  {
+    Life life(files("*.pt"));
+    for (const char* step : {"1", "2", "3"}) {
+      for (const char* name : {"model.pt", "optim.pt"}) write(name, zip(name + std::string(step)));
+      for (int i = 0; i < 8; ++i) {
+        write("progress.json", step + std::to_string(i));
+        life.rest(2'000);
+      }
+    }
+    write("progress.json", "the last");
+    write("model.pt", zip("half"));
+  }
+  settle(files("*.pt"));
+  EXPECT_EQ(read("progress.json"), "the last");
+  EXPECT_EQ(read("model.pt"), zip("model.pt3"));
+}
+
+TEST_F(Lives, ARunThatWroteOnlyASmallFileHasLearnedNothing) {
+  {
+    Life life(files("*.pt"));
+    write("run_id.txt", "1");
+    life.rest(5'000);
+    life.end(End::Failed);
+  }
+  EXPECT_TRUE(Keeper::open(files("*.pt")).value().record().usual.empty());
 }
 
 }  // namespace

@@ -46,6 +46,26 @@ TEST_F(Quiet, WhileNothingIsKnownItIsAfterASecond) {
   EXPECT_EQ(moments.wait(now), std::nullopt);
 }
 
+TEST_F(Quiet, OtherRanksMayHaveTheirFilesLater) {
+  write("step_1/rank_0.pt");
+  rest(1600);
+  EXPECT_FALSE(is_quiet());
+  write("step_1/rank_1.pt");
+  rest(2000);
+  EXPECT_TRUE(look());
+}
+
+// The rest of that save is of the one that takes its place.
+TEST_F(Quiet, ASaveThatLosesAFileBeforeItIsLookedAtIsNotDue) {
+  for (const char* name : {"model_1.pt", "optim_1.pt", "model_2.pt"}) write(name);
+  EXPECT_EQ(moments.wait(now), Moments::Pause(0));
+  EXPECT_FALSE(moments.is_current("model_1.pt"));
+  moments.removed("optim_1.pt", now);
+  EXPECT_NE(moments.wait(now), Moments::Pause(0));
+  EXPECT_TRUE(moments.is_current("model_1.pt"));
+  EXPECT_TRUE(moments.in_flux().empty());
+}
+
 TEST_F(Quiet, OnceTheSetIsKnownItIsAtItsEnd) {
   for (int i = 0; i < 3; ++i) {
     write("last.pt");

@@ -111,6 +111,27 @@ class Search : public Folder {
     steps.back().whole = true;
     return steps;
   }
+  // The step lies beside the weights, in a file that no pattern names and that names none.
+  std::vector<Step> save_and_step(int k) {
+    std::vector<Step> steps;
+    const std::string number = std::to_string(k);
+    half_and_half(steps, 20'000, "params.pkl", "weights of save " + number);
+    half_and_half(steps, 300, "state.pkl", "optimizer of save " + number);
+    at_once(steps, 300, "step.txt", number + "00");
+    steps.back().whole = true;
+    return steps;
+  }
+  // The first one comes behind its weights: alone it would be as a configuration is.
+  std::vector<Step> step_and_save(int k) {
+    std::vector<Step> steps;
+    const std::string number = std::to_string(k);
+    const std::string progress = R"({"epoch": )" + number + R"(, "lr": 0.1})";
+    if (k > 1) at_once(steps, 20'000, "progress.json", progress);
+    half_and_half(steps, k > 1 ? 300 : 20'000, "params.pkl", "weights of save " + number);
+    if (k == 1) at_once(steps, 300, "progress.json", progress);
+    steps.back().whole = true;
+    return steps;
+  }
   std::vector<Step> save_folder(int k) {
     std::vector<Step> steps;
     const std::string folder = "checkpoint-" + std::to_string(k);
@@ -257,6 +278,8 @@ TEST_F(Search, InPlace) { search(files("*.bin"), &Search::save_in_place); }
 TEST_F(Search, ByRename) { search(files("*.bin"), &Search::save_by_rename); }
 TEST_F(Search, Numbered) { search(files("*.bin"), &Search::save_numbered); }
 TEST_F(Search, Sets) { search(files("*.pt *.json"), &Search::save_set); }
+TEST_F(Search, AStepBeside) { search(files("*.pkl"), &Search::save_and_step); }
+TEST_F(Search, AStepBefore) { search(files("*.pkl"), &Search::step_and_save); }
 TEST_F(Search, Folders) {
   search({mount_, "ckpt", "", false, "checkpoint-*"}, &Search::save_folder);
 }

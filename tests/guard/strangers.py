@@ -88,7 +88,7 @@ class ByCtime(Script):
 
 
 class Sidecar(InPlace):
-    """Pickles in place, and the step by itself, which no pattern names: it does not go back."""
+    """Pickles in place, and the step by itself, which no pattern names: it has to go back, too."""
     files = "*.pkl"
     names = ("params.pkl", "opt_state.pkl")
     write, read = staticmethod(opaque), staticmethod(read_opaque)
@@ -105,8 +105,7 @@ class Sidecar(InPlace):
 
 
 class JsonPointer(Megatron):
-    """The newest folder by a number in a JSON that names it in no other way: it goes on naming
-    what was put away."""
+    """The newest folder by a number in a JSON that names it in no other way."""
     folders, tracker = "ckpt_*", "state.json"
 
     def folder(self, step):
@@ -153,7 +152,7 @@ class Rotate(Script):
 
 class OpenLog(InPlace):
     """wandb's file, which is written over from its start, grows by each step, and stays open:
-    nothing of a life's first two saves is recorded."""
+    nothing of the first run's first two saves is recorded."""
     files = "*.pt *.wandb"
     counted = r".*\.pt"
 
@@ -192,8 +191,7 @@ class Piecewise(Script):
 
 
 class LateRank(Folders):
-    """The second rank writes its part a while after the first. Half a folder is believed now
-    and then, after a run that was killed between them."""
+    """The second rank writes its part a while after the first."""
     folders = "step_*"
     rest = 3
 
