@@ -1,7 +1,7 @@
 // A client of AWS's APIs in an io_context, and its retries.
 //
 // Retries are those of the AWS SDKs' standard mode in its version of 2026: of transient errors
-// soon, of throttling after a second. They take from no quota, as an agent makes few calls.
+// soon, of throttling after a second. They take from no quota: each call's deadline bounds them.
 // Source: https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
 // The limits of a single HTTP call are here and not in decide/policy.hpp: the core knows of a call
 // only how long it may take in all (Policy::ec2_call).
@@ -57,7 +57,8 @@ using wire::SigningScope;
 void sign(io::HttpRequest& request, const wire::Credentials& credentials,
           const SigningScope& scope);
 
-// Calls to AWS: signed, retried as the SDKs' standard mode does, within a deadline.
+// Calls to AWS: signed, retried as the SDKs' standard mode does, but for its quota, within a
+// deadline.
 //
 //   auto call = client.call(wire::DescribeVolumes{...}, 30s);   // named first: see io/asio.hpp
 //   Result<wire::Page<wire::Volume>, CallError> volumes = co_await std::move(call);

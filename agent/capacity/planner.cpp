@@ -9,7 +9,7 @@
 namespace spotter::capacity {
 namespace {
 
-// Of what an hour on demand costs, as long as no price is known.
+// The part of an hour on demand, as long as no price is known.
 constexpr double kUsualSpot = 0.35;
 constexpr double kLeastSpot = 1e-3;
 // The share of losses that are over before the next tick.

@@ -147,8 +147,8 @@ struct Settings {
 // that asks often keeps them. They stay until the next are asked for.
 using ValuesOf = std::function<const Values&(const Terms& terms, double work, double slack)>;
 
-// What is used for the tick that begins, with spot capacity there or not. Asked each tick, and
-// again at once when spot capacity is lost, it never chooses what may miss a deadline that
+// The kind of instance for the tick that begins, with spot capacity there or not. Asked each tick,
+// and again at once when spot capacity is lost, it never chooses what may miss a deadline that
 // on-demand capacity can keep, as long as `time` is at least `work` + `start` + `tick` when it is
 // asked first, and `work` falls by what was trained. REQUIRES: on_demand, start and tick > 0.
 Choice choose(const Spells& spells, bool spot, const Settings& settings, const Standing& standing,

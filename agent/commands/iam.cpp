@@ -303,11 +303,18 @@ std::string without_names(const std::string& document) {
   return shorter.dump(2);
 }
 
-std::string too_long_for_a_user(std::size_t characters) {
+std::string too_long_for_a_user(std::size_t characters, const std::string& text) {
+  const auto policy = nlohmann::json::parse(text);
+  const bool divides = std::ranges::all_of(policy.at("Statement"), [](const auto& statement) {
+    return policy_characters(statement.dump()) < longest_managed;
+  });
   if (characters > longest_managed)
     return with_commas(characters) + " characters, and a managed policy has at most " +
            with_commas(longest_managed) +
-           ": make several of it, each with some of the statements, which may be divided anywhere";
+           ": make several of it, each with some of the statements, which may be divided anywhere" +
+           (divides ? ""
+                    : "; one statement is too long alone: name a prefix that its resources share "
+                      "(trainer.reads)");
   return with_commas(characters) + " characters, and all policies in a user have at most " +
          with_commas(longest_of_a_user) +
          " together: make a managed policy of it (aws iam create-policy, then "
@@ -327,7 +334,7 @@ int remark(const std::string& name, const std::string& text, const config::Job& 
     const std::string problem = too_long_for_a_role(characters);
     return problem.empty() ? 0 : io::complain("iam", problem);
   }
-  if (characters > longest_of_a_user) io::complain("iam", too_long_for_a_user(characters));
+  if (characters > longest_of_a_user) io::complain("iam", too_long_for_a_user(characters, text));
   return characters > longest_managed ? 1 : 0;
 }
 

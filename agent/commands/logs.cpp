@@ -28,7 +28,7 @@ namespace {
 constexpr std::chrono::seconds look_again{3};
 constexpr std::size_t largest_file = 4U << 20;
 
-// What can be shown of the job: objects, or files of this machine, below one place.
+// The job's texts that can be shown: objects, or files of this machine, below one place.
 class Source {
  public:
   virtual ~Source() = default;

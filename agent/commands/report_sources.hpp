@@ -46,13 +46,13 @@ struct NamedJob {
   std::string file = {};  // the job's description; empty: none
   std::string name = {};
   std::optional<wire::S3Location> published = {};  // where its agents publish; ends with its name
-  std::vector<std::string> regions{""};  // of its pools; empty: the one that AWS_REGION names
+  std::vector<std::string> regions{""};  // of its pools; an empty one: that AWS_REGION names
 };
 
-// Reads all of a job's model except prices, for report::build(), of a sweep all experiments: from
-// the storage, if it is mounted, which may hang, so that agents must not call it, or from what the
-// agents publish in S3. Fails without any history, with a message that says what to do. `warnings`:
-// what could not be read.
+// Reads all of a job's model except prices, for report::build(); of a sweep, all experiments. It
+// reads the storage if that is mounted, which may hang: agents must not call it. Else it reads what
+// the agents publish in S3. Fails without any history, with a message that says what to do.
+// `warnings`: what could not be read.
 Result<report::Input> read_input(const NamedJob& place, std::vector<std::string>* warnings);
 
 // Finds the job to show from the command line.

@@ -129,11 +129,11 @@ void read_launch(Reader& reader, const Node& node, const std::string& path, Job&
 // The launch as if the job ran in this one of its places only.
 Launch launch_at(const Launch& launch, std::size_t place);
 
-// Checks that involve other parts of the job. `root`: all of job.yaml.
 // None: the image's. A bucket's home has its working copy there, beside code and caches: more than
 // the 8 GiB of a plain image. REQUIRES: job.launch.
 std::optional<RootDisk> root_disk(const Job& job);
 
+// Checks that involve other parts of the job. `root`: all of job.yaml.
 void check_launch(Reader& reader, const Node& root, const Job& job);
 // Where the dollars give way they are no limit of the job any more.
 void check_deadline(Reader& reader, const Node& root, Job& job);

@@ -133,7 +133,9 @@ static_assert(is_in_order(wait_words, Wait::FleetUnseen) &&
               is_in_order(surrender_words, Surrender::StartsInVain));
 
 constexpr const Said<Wait>& said(Wait why) { return wait_words.at(static_cast<std::size_t>(why)); }
-constexpr const Said<Block>& said(Block why) { return block_words.at(static_cast<std::size_t>(why)); }
+constexpr const Said<Block>& said(Block why) {
+  return block_words.at(static_cast<std::size_t>(why));
+}
 constexpr const Said<Surrender>& said(Surrender why) {
   return surrender_words.at(static_cast<std::size_t>(why));
 }

@@ -45,7 +45,7 @@ constexpr milliseconds look_again(10'000);          // at the processes, also wh
 constexpr milliseconds between_companions(10'000);  // a script may write a small file all the time
 constexpr milliseconds try_again(200);              // what somebody wrote to meanwhile
 // A file is open, and nobody writes to it: it may be open, or mapped, for as long as the trainer
-// runs. Who writes a checkpoint does not rest for so long.
+// runs. A writer of a checkpoint rests for less.
 constexpr milliseconds held_for(10'000);
 
 }  // namespace

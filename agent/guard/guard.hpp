@@ -30,7 +30,7 @@ class Changes {
   // there are more than 4096.
   Result<Listing> watch();
 
-  // What has happened since, in order, without waiting.
+  // The changes since, in order, without waiting.
   std::vector<Change> read();
 
   void stop() { inotify_ = Descriptor(); }  // nothing happens any more

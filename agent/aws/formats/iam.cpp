@@ -119,6 +119,10 @@ Result<std::string> fill_in(const IamDocument& document, const IamValues& values
       };
       if (none("Resource") || none("NotResource")) continue;
       statements.push_back(fill(statement, values));
+      // An empty list of a condition may grant what a value would not.
+      for (const auto& operation : statements.back().value("Condition", Ordered::object()))
+        for (const auto& [key, wanted] : operation.items())
+          if (wanted == Ordered::array()) throw Unknown{key};
     }
     filled["Statement"] = std::move(statements);
     check_letters(filled["Statement"]);

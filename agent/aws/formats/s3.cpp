@@ -60,7 +60,7 @@ bool among(pugi::xml_node node, const char* name, std::string_view value) {
   return false;
 }
 
-// Of a restored one there is a copy that can be read, until its RestoreExpiryDate.
+// A restored one has a copy that can be read, until its RestoreExpiryDate.
 bool is_archived(pugi::xml_node object) {
   const std::string_view kept = object.child_value("StorageClass");
   const auto restored = object.child("RestoreStatus");
