@@ -316,13 +316,14 @@ void Guard::take_change(const Change& change, bool died) {
 // is written once by itself.
 bool Guard::is_of_saves(const std::string& name, Change::Kind kind) {
   constexpr int often = 3;
-  constexpr std::size_t many = 16;
+  constexpr std::size_t many = 64;
   if (kind == Change::Kind::Removed) return moments_.knows(name);
   if (kind != Change::Kind::Closed || is_log(name) || of_no_save_.contains(name)) return false;
+  if (!trackers_.contains(name) && keeper_.names_one(name, listing_)) trackers_.insert(name);
+  if (trackers_.contains(name)) return false;  // it may come after its checkpoint was recorded
   if (beside_.size() >= many && !beside_.contains(name)) return false;
   const auto status = keeper_.place().look(name);
-  const bool small = status && (S_ISLNK(status->st_mode) ||
-                                static_cast<std::uint64_t>(status->st_size) <= companion_limit);
+  const bool small = status && static_cast<std::uint64_t>(status->st_size) <= companion_limit;
   if (small && ++beside_[name] < (news_ ? often : 2)) return true;
   if (small || moments_.knows(name)) is_of_none(name);
   return false;
@@ -404,7 +405,7 @@ void Guard::note(const std::string& name, bool closed, bool died, Role role) {
   if (keeper_.is_steady_log(name) || (!closed && was_open(name))) return moments_.forget(name);
   news_ = news_ || role == Role::Member;
   if (closed && role == Role::Member) beside_.clear();
-  moments_.wrote(name, closed, now_());
+  moments_.wrote(name, closed, now_(), role == Role::Companion);
   if (closed && died)
     died_at_[name] = now_();
   else

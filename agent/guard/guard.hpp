@@ -160,6 +160,7 @@ class Guard {
   std::set<std::string> temporary_;             // shapes of names that files are renamed from
   // Companions that were closed since a member was, or since all was captured, and how often.
   std::map<std::string, int> beside_;
+  std::set<std::string> trackers_;    // companions that name a checkpoint
   std::set<std::string> of_no_save_;  // companions that were written alone, or all the time
   Moments::Time captured_at_{};
   bool news_ = false;  // something happened to a member since all was captured

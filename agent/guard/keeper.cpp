@@ -399,6 +399,13 @@ bool Keeper::names_any(const Member& member, const std::set<std::string>& checkp
   });
 }
 
+bool Keeper::names_one(const std::string& companion, const Listing& listing) const {
+  const auto status = place_.look(companion);
+  if (!status || S_ISLNK(status->st_mode)) return status.has_value();
+  const bool small = static_cast<std::uint64_t>(status->st_size) <= companion_limit;
+  return small && names_any(Member{found(companion, *status)}, checkpoints(listing));
+}
+
 Result<void> Keeper::leave_out(const std::string& companion) {
   const auto listing = record_.row(companion) != nullptr ? place_.list() : Listing();
   const Member* member = listing ? listing->find(companion) : nullptr;

@@ -167,6 +167,8 @@ class Keeper {
   Result<Capture, Refusal> capture(const LeaveOut& leave_out, const LeaveOut& grows = {},
                                    const LeaveOut& beside = {});
   void discard(const Capture& capture) const;
+  // This companion is a link, or says the name of a checkpoint that is there.
+  bool names_one(const std::string& companion, const Listing& listing) const;
   // No save writes this companion: it stays in the newest generation only if it names a checkpoint.
   Result<void> leave_out(const std::string& companion);
   // Makes it durable, sums it up and records it; durable when it returns, and so are the rows of

@@ -143,7 +143,7 @@ bool SaidSet::is_countable() const {
   });
 }
 
-void Moments::wrote(const std::string& name, bool closed, Time now) {
+void Moments::wrote(const std::string& name, bool closed, Time now, bool companion) {
   if (const auto open = open_.find(name); open != open_.end()) {
     if (!closed) return;
     open_.erase(open);
@@ -159,11 +159,15 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
   // series until the first of them is written over.
   if (!kind.over && written_.contains(name)) {
     kind.over = true;
-    if (kind.names > 1) usual_.clear();  // what was taken for several sets is one
+    if (kind.names > 1 && !companion) usual_.clear();  // what was taken for several sets is one
   }
-  const bool leads = is_next_leader(name, kind);
+  const bool may_begin =
+      !companion || (known != current_.end() &&
+                     std::ranges::all_of(std::views::values(current_), &State::closed));
+  const bool leads = !companion && is_next_leader(name, kind);
   in_burst_ = in_burst_ && !leads;
-  if (!current_.empty() && (known == current_.end() || again) && (leads || begins(name, kind)))
+  if (!current_.empty() && (known == current_.end() || again) && may_begin &&
+      (leads || begins(name, kind)))
     begin_set(name);
   learn_folder(name);
   if (current_.empty()) first_ = name;

@@ -61,8 +61,10 @@ class Moments {
   Moments(Moments&&) = default;  // State and Written point into its maps
   Moments& operator=(Moments&&) = default;
 
-  // Something happened to the file; `closed`: its writer is done with it.
-  void wrote(const std::string& name, bool closed, Time now);
+  // Something happened to the file; `closed`: its writer is done with it. A companion of the
+  // checkpoints begins no set by its number (`rng_1.json` behind `rng_0.json`), nor while a
+  // checkpoint is written.
+  void wrote(const std::string& name, bool closed, Time now, bool companion = false);
   void removed(const std::string& name, Time now);
   // It is of no set: a log, say.
   void forget(const std::string& name);

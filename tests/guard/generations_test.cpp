@@ -468,5 +468,36 @@ TEST_F(Lives, ARunThatWroteOnlyASmallFileHasLearnedNothing) {
   EXPECT_TRUE(Keeper::open(files("*.pt")).value().record().usual.empty());
 }
 
+// Each rank has a small file of its own, which it writes while the first one writes the weights.
+TEST_F(Lives, SmallFilesOfRanksMakeNoLogOfACheckpointThatIsWritten) {
+  for (const char* run : {"1", "2"}) {
+    Life life(files("*.pt"));
+    for (const char* save : {"1", "2", "3"}) {
+      const std::string content = zip(std::string(run) + save);
+      std::ofstream file(path("model.pt"));
+      file << content.substr(0, content.size() / 2) << std::flush;
+      life.rest(300);
+      for (const char* rank : {"0", "1", "2", "3"}) {
+        write("rng_" + std::string(rank) + ".json", std::string(run) + save);
+        life.rest(300);
+      }
+      life.rest(2'000);
+      file << content.substr(content.size() / 2) << std::flush;
+      file.close();
+      life.rest(5'000);
+    }
+    std::ofstream file(path("model.pt"));
+    file << "half" << std::flush;
+    for (const char* rank : {"0", "1", "2", "3"}) {
+      write("rng_" + std::string(rank) + ".json", "half");
+      life.rest(1'000);
+    }
+    life.died = true;
+    life.end(End::Killed);
+    EXPECT_EQ(read("model.pt"), zip(run + std::string("3"))) << run;
+    EXPECT_EQ(read("rng_3.json"), run + std::string("3")) << run;
+  }
+}
+
 }  // namespace
 }  // namespace spotter::guard
