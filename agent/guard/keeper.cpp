@@ -700,7 +700,7 @@ std::vector<Difference> Keeper::differences(const Listing& listing, std::uint64_
     const bool hollow = silent && is_hollow(member);
     const bool came = hollow && member.mtime_ns > newest;
     const bool like = row != nullptr || is_like_recorded(member.name) ||
-                      (rows.empty() && member.changed_ns > begun);
+                      (rows.empty() && member.changed_ns >= begun);
     const bool is_of_save = like && (!beside || beside(member.name));
     if (silent && !came && !(hollow && row != nullptr) && !is_of_save) continue;
     found.push_back({.name = member.name,

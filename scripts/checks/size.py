@@ -10,7 +10,7 @@ from checks.files import ROOT, name, sources
 LIMITS = [
     ("product files", 525, 620),
     ("product lines", 96948, 79000),
-    ("test lines", 138115, 94000),
+    ("test lines", 138118, 94000),
     ("files under 40 lines, %", 9.5, 12),
     ("headers with at most one other user, %", 21.8, 20),
     ("lines that are #include, %", 3.6, 4),

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 
 #include "agent/guard/guard.hpp"
@@ -50,9 +51,10 @@ class Search : public Folder {
     open_.erase(name);
     touch(name);
   }
-  // Each content has a time of its own, as on a file system with a fine clock.
+  // Each content has a time of its own, as on a file system with a fine clock. It is of this life,
+  // for shares that have no time of change.
   void touch(const std::string& name) {
-    const timespec time{1'700'000'000 + ++clock_, 0};
+    const timespec time{began_ + ++clock_, 0};
     const timespec times[] = {time, time};
     ::utimensat(AT_FDCWD, path(name).c_str(), times, 0);
     unsynced_.insert(name);
@@ -263,6 +265,7 @@ class Search : public Folder {
   std::map<std::string, Descriptor> open_;
   std::set<std::string> unsynced_;
   Moments::Time now_{std::chrono::hours(1)};
+  const std::time_t began_ = std::time(nullptr);
   int clock_ = 0;
   bool died_ = false;
   bool ending_ = false;  // what is said then may be of an older state
