@@ -304,17 +304,18 @@ std::string without_names(const std::string& document) {
 }
 
 std::string too_long_for_a_user(std::size_t characters, const std::string& text) {
-  const auto policy = nlohmann::json::parse(text);
-  const bool divides = std::ranges::all_of(policy.at("Statement"), [](const auto& statement) {
-    return policy_characters(statement.dump()) < longest_managed;
-  });
-  if (characters > longest_managed)
+  if (characters > longest_managed) {
+    const auto policy = nlohmann::json::parse(text);
+    const bool divides = std::ranges::all_of(policy.at("Statement"), [](const auto& statement) {
+      return policy_characters(statement.dump()) < longest_managed;
+    });
     return with_commas(characters) + " characters, and a managed policy has at most " +
            with_commas(longest_managed) +
            ": make several of it, each with some of the statements, which may be divided anywhere" +
            (divides ? ""
                     : "; one statement is too long alone: name a prefix that its resources share "
                       "(trainer.reads)");
+  }
   return with_commas(characters) + " characters, and all policies in a user have at most " +
          with_commas(longest_of_a_user) +
          " together: make a managed policy of it (aws iam create-policy, then "

@@ -203,7 +203,7 @@ void Guard::capture() {
     return;
   }
   auto captured =
-      keeper_.capture(leave_out, grows, [this](const auto& name) { return is_beside(name); });
+      keeper_.capture(leave_out, grows, [this](const auto& name) { return moments_.knows(name); });
   if (!captured) {
     if (captured.error().why != Refusal::Why::Busy) return complain(captured.error().words);
     wait_for(captured.error().words);
@@ -225,7 +225,7 @@ void Guard::capture() {
   for (const Row& row : captured->rows) temporary_.erase(shape_of(row.name));
   companions_.reset();
   const auto is_late = [&](const std::string& name) {
-    return is_beside(name) &&
+    return moments_.knows(name) &&
            std::ranges::find(captured->rows, name, &Row::name) == captured->rows.end();
   };
   if (std::ranges::any_of(touched_, is_late)) companions_ = now_();  // closed while all was copied
@@ -247,10 +247,6 @@ void Guard::all_is_captured() {
   if (!news_) beside_.clear();
   captured_at_ = now_();
   moments_.captured();
-}
-
-bool Guard::is_beside(const std::string& name) const {
-  return moments_.knows(name) && !of_no_save_.contains(name);
 }
 
 void Guard::say_finished(const Finished& one) {
@@ -482,7 +478,7 @@ bool Guard::end(End how, bool progressed) {
     return moments_.is_closed(name) && !died_at_.contains(name);
   };
   witness.is_current = [this](const std::string& name) { return moments_.is_current(name); };
-  witness.is_beside = [this](const std::string& name) { return is_beside(name); };
+  witness.is_beside = [this](const std::string& name) { return moments_.knows(name); };
   witness.is_log = [this](const std::string& name) { return logs_.contains(name); };
   witness.is_temporary = [this](const std::string& name) { return is_temporary(name); };
   witness.progressed = progressed || keeper_.is_long(now_() - began_);

@@ -126,7 +126,6 @@ class Guard {
   bool is_appended_to(const std::string& name);
   bool is_held(const std::string& name) const;
   bool is_of_saves(const std::string& name, Change::Kind kind);
-  bool is_beside(const std::string& name) const;
   void all_is_captured();
   void is_of_none(const std::string& name);
   bool was_open(const std::string& name) const;

@@ -81,6 +81,11 @@ using What = Difference::What;
 
 bool is_there(const Difference& one) { return one.what != What::Missing; }
 
+bool has_members(const std::vector<Difference>& differences) {
+  return std::ranges::any_of(differences,
+                             [](const Difference& one) { return is_there(one) && !one.companion; });
+}
+
 // Companions follow; but for one that has lost what it said.
 bool speaks_against(const Difference& one) {
   if (one.companion) return one.what == What::Changed && one.proof == Proof::Torn;
@@ -407,9 +412,9 @@ bool Keeper::names_one(const std::string& companion, const Listing& listing) con
 }
 
 Result<void> Keeper::leave_out(const std::string& companion) {
-  const auto listing = record_.row(companion) != nullptr ? place_.list() : Listing();
-  const Member* member = listing ? listing->find(companion) : nullptr;
-  if (member == nullptr || names_any(*member, checkpoints(*listing))) return {};
+  if (record_.row(companion) == nullptr) return {};
+  const auto listing = place_.list();
+  if (!listing || listing->find(companion) == nullptr || names_one(companion, *listing)) return {};
   record_.amend({}, {companion});
   return save();
 }
@@ -699,7 +704,7 @@ std::vector<Difference> Keeper::differences(const Listing& listing, std::uint64_
     // A file that came just now and has lost its content may have named one.
     const bool hollow = silent && is_hollow(member);
     const bool came = hollow && member.mtime_ns > newest;
-    const bool like = row != nullptr || is_like_recorded(member.name) ||
+    const bool like = !silent || row != nullptr || is_like_recorded(member.name) ||
                       (rows.empty() && member.changed_ns >= begun);
     const bool is_of_save = like && (!beside || beside(member.name));
     if (silent && !came && !(hollow && row != nullptr) && !is_of_save) continue;
@@ -713,8 +718,7 @@ std::vector<Difference> Keeper::differences(const Listing& listing, std::uint64_
       found.push_back(
           {.name = std::string(name), .what = What::Missing, .companion = row->companion});
   // Without a witness they are of a save only if more of it is there.
-  if (!beside && std::ranges::none_of(
-                     found, [](const Difference& one) { return is_there(one) && !one.companion; }))
+  if (!beside && !has_members(found))
     std::erase_if(found, [](const Difference& one) { return one.beside && one.what == What::New; });
   return found;
 }
@@ -726,10 +730,9 @@ Plan plan(const std::vector<Difference>& differences, End end, bool complete) {
       differences, [](const Difference& one) { return is_there(one) && one.is_of_save(); });
   // It removes the last one before it writes the next.
   const bool lost =
-      std::ranges::none_of(differences,
-                           [](const Difference& one) { return is_there(one) && !one.companion; }) &&
-      std::ranges::any_of(differences,
-                          [](const Difference& one) { return !is_there(one) && one.newest; });
+      !has_members(differences) && std::ranges::any_of(differences, [](const Difference& one) {
+        return !is_there(one) && one.newest;
+      });
   if (!lost && (complete || !news) && std::ranges::none_of(differences, speaks_against))
     return take_up(differences);
   // The set before the one that was being written may be whole, and not recorded yet. A companion
