@@ -196,8 +196,9 @@ TEST_F(Cached, SaysWhatIsWrongToThoseWhoAskForThatFile) {
 TEST_F(Cached, ComparesAWholeFileThatIsReadFromItsBegin) {
   for (const char* key : {"good", "spoiled"}) put(key, 5'000'000);
   for (auto& file : files_) file.checksum = true;
-  server_.trouble([this](const s3_test::Request& request, s3_test::Reply& reply) {
-    const auto sum = s3::bytes_of(s3::crc32c(0, contents_[0]));  // of the other it is a wrong one
+  const auto crc = s3::crc32c(0, contents_[0]);  // of the other it is a wrong one
+  server_.trouble([crc](const s3_test::Request& request, s3_test::Reply& reply) {
+    const auto sum = s3::bytes_of(crc);
     if (request.method == "HEAD") reply.headers["x-amz-checksum-crc32c"] = wire::to_base64(sum);
   });
   make(32 * mebibyte);
