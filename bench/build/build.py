@@ -96,8 +96,8 @@ def main():
         if name == "demo":
             minutes, more = figures[name], ""
         else:
-            parts = figures[name]["parts"]
-            minutes, cpu = (sum(part[key] for part in parts) for key in ("minutes", "cpu_minutes"))
+            parts, minutes = figures[name]["parts"], figures[name]["minutes"]
+            cpu = sum(part["cpu_minutes"] for part in parts)
             built = sum(part["minutes"] for part in parts if part["part"].startswith("build"))
             more = f" (the build {built:.1f}), {cpu:.1f} CPU minutes"
             missed |= figures[name]["status"] != 0
