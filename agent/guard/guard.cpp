@@ -11,6 +11,8 @@
 #include <tuple>
 #include <utility>
 
+#include "agent/guard/file_completeness.hpp"
+
 namespace spotter::guard {
 namespace {
 
@@ -284,7 +286,9 @@ void Guard::take_change(const Change& change, bool died) {
   const Role role = keeper_.place().role(change.name, listing_);
   if (role == Role::None) return;
   const bool closed = change.kind == Change::Kind::Closed;
-  if (change.kind == Change::Kind::Removed)
+  // A log stays open; a part of a file (h5py's "a") was added to it.
+  const bool is_left = closed && !died && !keeper_.is_written(change.name);
+  if (change.kind == Change::Kind::Removed || is_left)
     logs_.erase(change.name);
   else if (closed ? logs_.contains(change.name) : is_appended_to(change.name))
     return;
@@ -296,15 +300,36 @@ void Guard::take_change(const Change& change, bool died) {
   }
   if (change.kind == Change::Kind::Removed) {
     news_ = news_ || role == Role::Member;
-    moments_.removed(change.name, now_());
+    const bool recorded = keeper_.record().row(change.name) != nullptr;
+    moments_.removed(change.name, now_(), change.renamed && recorded && role == Role::Member);
     died_at_.erase(change.name);
     closed_.erase(change.name);
-  } else if (is_as_it_was_closed(change.name)) {
-    if (died) died_at_[change.name] = now_();
-  } else {
-    note(change.name, closed, died, role);
-    if (closed) remember_as_closed(change.name);
+    return;
   }
+  const auto before = closed_.find(change.name);
+  const auto status = keeper_.place().look(change.name);
+  if (before != closed_.end() && status && found(change.name, *status) == before->second) {
+    // The event is older than what was seen since: it is no second writing.
+    if (died) died_at_[change.name] = now_();
+    return;
+  }
+  const bool grew = !closed && before != closed_.end() && status &&
+                    static_cast<std::uint64_t>(status->st_size) > before->second.bytes &&
+                    end_of(before->second) == before->second.end;
+  if (before != closed_.end()) closed_.erase(before);
+  note(change.name, closed, died, role, grew);
+  if (const auto now = keeper_.place().look(change.name); closed && now)
+    remember_as_closed(found(change.name, *now));
+}
+
+void Guard::remember_as_closed(const Found& one) { closed_[one.name] = {one, end_of(one)}; }
+
+// What stood there at its end then: the same if it was only added to since.
+std::string Guard::end_of(const Found& one) const {
+  constexpr std::size_t enough = 64;
+  const Descriptor file = keeper_.place().open(one.name, O_RDONLY);
+  const auto bytes = std::min<std::uint64_t>(one.bytes, enough);
+  return file ? read_at(file.get(), one.bytes - bytes, bytes).value_or("") : std::string();
 }
 
 // A small file that is closed beside the checkpoints is taken for a part of a save, but for one
@@ -382,26 +407,11 @@ bool Guard::is_held(const std::string& name) const {
   return status && static_cast<std::uint64_t>(status->st_size) == at->second.bytes;
 }
 
-// Then the event is older than what was seen since: it is no second writing.
-bool Guard::is_as_it_was_closed(const std::string& name) {
-  const auto at = closed_.find(name);
-  if (at == closed_.end()) return false;
-  const auto status = keeper_.place().look(name);
-  if (status && found(name, *status) == at->second) return true;
-  closed_.erase(at);
-  return false;
-}
-
-void Guard::remember_as_closed(const std::string& name) {
-  const auto status = keeper_.place().look(name);
-  if (status) closed_[name] = found(name, *status);
-}
-
-void Guard::note(const std::string& name, bool closed, bool died, Role role) {
+void Guard::note(const std::string& name, bool closed, bool died, Role role, bool grew) {
   if (keeper_.is_steady_log(name) || (!closed && was_open(name))) return moments_.forget(name);
   news_ = news_ || role == Role::Member;
   if (closed && role == Role::Member) beside_.clear();
-  moments_.wrote(name, closed, now_(), role == Role::Companion);
+  moments_.wrote(name, closed, now_(), role == Role::Companion, grew);
   if (closed && died)
     died_at_[name] = now_();
   else
@@ -426,6 +436,13 @@ void Guard::look_at_all(bool died) {
   if (!listing) return complain(listing.error().message);
   if (const std::string why = keeper_.left_alone(*listing); !why.empty()) return leave_alone(why);
   keeper_.look_again(*listing);
+  // A folder that got another name took all names in it away, and nobody said so of each.
+  std::erase_if(closed_, [&](const auto& one) {
+    if (listing->find(one.first) != nullptr) return false;
+    if (moments_.knows(one.first)) moments_.removed(one.first, now_());
+    died_at_.erase(one.first);
+    return true;
+  });
   // A name that was made of one of these changed it, and wrote nothing.
   const auto alike = [](const Found& one, const Found& other) {
     return one.bytes == other.bytes && one.mtime_ns == other.mtime_ns;
@@ -450,7 +467,7 @@ void Guard::look_at_all(bool died) {
   died = somebody_died() || died;  // what closed it may have been a death, since `died` was asked
   for (const auto& [member, is_closed] : news) {
     note(member->name, is_closed, died, member->role);
-    if (is_closed) closed_[member->name] = *member;
+    if (is_closed) remember_as_closed(*member);
   }
   listing_ = *std::move(listing);
 }

@@ -119,9 +119,9 @@ class Guard {
   void take_changes();
   void take_change(const Change& change, bool died);
   void look_at_all(bool died);
-  void note(const std::string& name, bool closed, bool died, Role role = Role::Member);
-  void remember_as_closed(const std::string& name);
-  bool is_as_it_was_closed(const std::string& name);
+  void note(const std::string& name, bool closed, bool died, Role role, bool grew = false);
+  void remember_as_closed(const Found& one);
+  std::string end_of(const Found& one) const;
   void close_what_nobody_writes();
   bool is_appended_to(const std::string& name);
   bool is_held(const std::string& name) const;
@@ -148,8 +148,11 @@ class Guard {
   Now now_;
   std::function<bool()> reports_;
   OnlyAppends appends_;
-  Listing listing_;                      // when the folders were looked at last
-  std::map<std::string, Found> closed_;  // each file as it was when its writer closed it
+  Listing listing_;  // when the folders were looked at last
+  struct Closed : Found {
+    std::string end;  // its last bytes
+  };
+  std::map<std::string, Closed> closed_;  // each file as it was when its writer closed it
   Moments moments_;
   // Files that were closed as somebody died, until the trainer is seen to go on.
   std::map<std::string, Moments::Time> died_at_;

@@ -25,6 +25,9 @@ constexpr Pause incomplete(30'000);
 
 bool is_digit(char each) { return each >= '0' && each <= '9'; }
 
+// A file that grows for longer, a part after the other, is a log, or many saves.
+constexpr Pause longest_parts(5000);
+
 constexpr int sets_of_a_log = 2;  // during which it is open
 // After so many saves what was written in the first alone (config.json) is of none.
 constexpr int many = 4;
@@ -32,10 +35,10 @@ constexpr int many = 4;
 constexpr int sets_to_mislead = 3;
 
 template <class States>
-Shapes shapes_of(const States& names) {
+Shapes shapes_of(const States& names, bool with_awaited = false) {
   Shapes shapes;
   for (const auto& [name, state] : names)
-    if (state.closed) ++shapes[shape_of(name)];
+    if (state.closed || (with_awaited && state.awaited)) ++shapes[shape_of(name)];
   return shapes;
 }
 
@@ -143,7 +146,7 @@ bool SaidSet::is_countable() const {
   });
 }
 
-void Moments::wrote(const std::string& name, bool closed, Time now, bool companion) {
+void Moments::wrote(const std::string& name, bool closed, Time now, bool companion, bool grew) {
   if (const auto open = open_.find(name); open != open_.end()) {
     if (!closed) return;
     open_.erase(open);
@@ -153,11 +156,12 @@ void Moments::wrote(const std::string& name, bool closed, Time now, bool compani
     in_burst_ = true;
   }
   const auto known = current_.find(name);
-  const bool again = known != current_.end() && known->second.closed;
+  const bool goes_on = known != current_.end() && is_written_on(known->second, grew, now);
+  const bool again = known != current_.end() && known->second.closed && !goes_on;
   Kind& kind = kinds_[shape_of(name)];
   // Files that have only numbers apart, each once a save (`rank_0.pt`, `rank_1.pt`), seemed to be a
   // series until the first of them is written over.
-  if (!kind.over && written_.contains(name)) {
+  if (!kind.over && !goes_on && written_.contains(name)) {
     kind.over = true;
     if (kind.names > 1 && !companion) usual_.clear();  // what was taken for several sets is one
   }
@@ -172,15 +176,28 @@ void Moments::wrote(const std::string& name, bool closed, Time now, bool compani
   learn_folder(name);
   if (current_.empty()) first_ = name;
   State& state = current_[name];
+  if (closed && !goes_on) state.since = now;
   state.closed = closed;
+  state.awaited = false;
+  state.goes_on = goes_on;
   state.at = now;
   state.kind = &kind;
-  if (closed) state.finished = &finish(name, kind);
+  if (closed && !goes_on) state.finished = &finish(name, kind);
   if (in_burst_) burst_.insert(name);
   if (due_) in_flux_.insert(name);
   miss(name);
   last_ = now;
   new_ = true;
+}
+
+// h5py.File(path, "a"), a table after the other: closed after each part, and whole after the last.
+bool Moments::is_written_on(const State& state, bool grew, Time now) {
+  const bool on = state.closed ? grew : state.goes_on;
+  const bool newest = state.finished != nullptr && state.finished->turn == turn_;
+  if (!on || !newest || now - state.at >= unknown_yet || now - state.since >= longest_parts)
+    return false;
+  in_parts_ = true;
+  return true;
 }
 
 // It was of the set that is not captured yet: what is left of that belongs to the current one.
@@ -196,7 +213,8 @@ bool Moments::knows(const std::string& name) const {
 }
 
 bool Moments::is_current(const std::string& name) const {
-  return current_.contains(name) || (broken_ && before_.contains(name));
+  const auto at = current_.find(name);
+  return at != current_.end() ? !at->second.awaited : broken_ && before_.contains(name);
 }
 
 // A run's first file is the first one of a save; so is the next one by its numbers. But of files
@@ -307,8 +325,12 @@ void Moments::forget(const std::string& name) {
   new_ = new_ && (!current_.empty() || broken_);
 }
 
-void Moments::removed(const std::string& name, Time now) {
+void Moments::removed(const std::string& name, Time now, bool to_be_renewed) {
   current_.erase(name);
+  if (to_be_renewed) {
+    if (current_.empty()) first_ = name;
+    current_[name] = {.awaited = true, .at = now, .kind = &kinds_[shape_of(name)]};
+  }
   burst_.erase(name);
   miss(name);
   before_.erase(name);
@@ -330,7 +352,7 @@ bool Moments::begins(const std::string& name, const Kind& kind) const {
   bool same_shape = false, same_folder = false, next_there = false;
   for (const auto& [other, state] : current_) {
     const std::string its = first_component(other);
-    if (in_burst_ && burst_.contains(other)) continue;
+    if (state.awaited || (in_burst_ && burst_.contains(other))) continue;
     if (its == unit) {
       // A folder of many checkpoints, which lie deeper.
       same_folder = true;
@@ -398,13 +420,15 @@ void Moments::begin_set(const std::string& first) {
     }
   }
   // A set without a usual name (a best model, now and then) says nothing about what is usual.
-  if (needed().empty() || has_some(needed(), shapes_of(current_)))
-    usual_.push_back(shapes_of(current_));
+  Shapes shapes = shapes_of(current_, true);
+  if (needed().empty() || has_some(needed(), shapes)) usual_.push_back(std::move(shapes));
   if (usual_.size() > remembered) usual_.pop_front();
   due_ = due_ || (new_ && !in_burst_ && has_all_said());
   broken_ = broken_ && !due_;
   in_flux_.clear();
   for (auto& [name, sets] : open_) ++sets;
+  for (auto at = current_.begin(); at != current_.end();)
+    if (const auto one = at++; one->second.awaited) next.insert(current_.extract(one));
   for (const auto& [name, state] : current_) {
     if (!state.closed) open_.emplace(name, 1);
     if (due_) before_[name] = state.closed;
@@ -418,6 +442,7 @@ void Moments::begin_set(const std::string& first) {
 }
 
 std::deque<Shapes> Moments::learned() const {
+  if (in_parts_) return {};  // that a file is there says nothing, and parts have to be seen first
   if (!usual_.empty() || !captured_ || current_.empty()) return usual_;
   return {shapes_of(current_)};
 }
@@ -429,7 +454,8 @@ bool Moments::is_sure() const {
 Shapes Moments::needed() const { return needed_of(usual_); }
 
 bool Moments::has_all() const {
-  return has_all_said() && (is_even() || !lacks(needed(), shapes_of(current_)));
+  return has_all_said() && std::ranges::none_of(std::views::values(current_), &State::awaited) &&
+         (is_even() || !lacks(needed(), shapes_of(current_)));
 }
 
 bool Moments::is_complete() const { return !lags() && has_all(); }
@@ -448,7 +474,7 @@ bool Moments::grows(const std::string& name) const {
 std::vector<std::string> Moments::open_for(Pause pause, Time now) const {
   std::vector<std::string> names;
   for (const auto& [name, state] : current_)
-    if (!state.closed && now - state.at >= pause) names.push_back(name);
+    if (!state.closed && !state.awaited && now - state.at >= pause) names.push_back(name);
   return names;
 }
 
@@ -467,7 +493,8 @@ std::optional<Pause> Moments::wait(Time now) const {
   const bool awaited = lags();
   const bool known = !this->needed().empty() || is_even();
   if (known || said_.size() != 0 || awaited) {
-    const Pause rest = known || said_.is_countable() ? Pause(0) : unknown;  // how many ranks?
+    // How many ranks, or parts?
+    const Pause rest = (known && !in_parts_) || said_.is_countable() ? Pause(0) : unknown;
     needed = !awaited && !open && has_all() ? rest : incomplete;
   }
   return std::max(Pause(0), std::chrono::ceil<Pause>(last_ + needed - now));
@@ -477,6 +504,7 @@ void Moments::captured() {
   due_ = false;
   captured_ = true;
   new_ = !in_flux_.empty();
+  if (!new_) std::erase_if(current_, [](const auto& one) { return one.second.awaited; });
   in_flux_.clear();
   before_.clear();
   broken_ = false;

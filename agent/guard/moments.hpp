@@ -63,9 +63,12 @@ class Moments {
 
   // Something happened to the file; `closed`: its writer is done with it. A companion of the
   // checkpoints begins no set by its number (`rng_1.json` behind `rng_0.json`), nor while a
-  // checkpoint is written.
-  void wrote(const std::string& name, bool closed, Time now, bool companion = false);
-  void removed(const std::string& name, Time now);
+  // checkpoint is written. `grew`: it was finished, and is written on.
+  void wrote(const std::string& name, bool closed, Time now, bool companion = false,
+             bool grew = false);
+  // `to_be_renewed`: a checkpoint that got another name (`ckpt.1.pt` for `ckpt.pt`), so that the
+  // next one takes its place: nothing is whole until that is written.
+  void removed(const std::string& name, Time now, bool to_be_renewed = false);
   // It is of no set: a log, say.
   void forget(const std::string& name);
 
@@ -113,11 +116,15 @@ class Moments {
   };
   struct State {
     bool closed = false;
+    bool awaited = false;  // not there, to be renewed
+    bool goes_on = false;  // it is written on, in parts
     Time at{};
+    Time since{};  // it was finished first
     const Kind* kind = nullptr;
     const Written* finished = nullptr;  // in this set
   };
 
+  bool is_written_on(const State& state, bool grew, Time now);
   bool begins(const std::string& name, const Kind& kind) const;
   bool is_first_finished(const std::string& name) const;
   bool begins_as_said(const std::string& name) const;
@@ -149,6 +156,7 @@ class Moments {
   std::string leads_;             // the last of its kind: a file, or a folder
   int misled_ = 0;                // sets in a row that ended although a file was awaited
   bool counts_ = true;            // how often each was written says something
+  bool in_parts_ = false;         // some file is closed behind each of its parts
   bool in_burst_ = false;         // whether these begin a set is not known yet
   Time last_{};
   bool new_ = false;       // something happened since captured()

@@ -499,5 +499,131 @@ TEST_F(Lives, SmallFilesOfRanksMakeNoLogOfACheckpointThatIsWritten) {
   }
 }
 
+// ckpt.2.pt <- ckpt.1.pt <- ckpt.pt, which is written then.
+TEST_F(Lives, ARotationIsOfOneSave) {
+  const auto rotate = [this] {
+    for (const auto& [from, to] : {std::pair{"ckpt.1.pt", "ckpt.2.pt"}, {"ckpt.pt", "ckpt.1.pt"}})
+      if (exists(from)) fs::rename(path(from), path(to));
+  };
+  for (int first : {1, 11}) {
+    Life life(files("*.pt"));
+    for (int step = first; step < first + 5; ++step) {
+      rotate();
+      const std::string content = zip(std::to_string(step));
+      std::ofstream file(path("ckpt.pt"));
+      file << content.substr(0, 20) << std::flush;
+      for (int i = 0; i < 2; ++i) life.look();
+      file << content.substr(20) << std::flush;
+      file.close();
+      life.rest(1'300);
+    }
+    rotate();
+    std::ofstream file(path("ckpt.pt"));
+    file << "half" << std::flush;
+    for (int i = 0; i < 2; ++i) life.look();
+    life.died = true;
+    life.end(End::Killed);
+    EXPECT_EQ(read("ckpt.pt"), zip(std::to_string(first + 4)));
+    EXPECT_EQ(read("ckpt.1.pt"), zip(std::to_string(first + 3)));
+    EXPECT_EQ(read("ckpt.2.pt"), zip(std::to_string(first + 2)));
+  }
+}
+
+// The old one gets another name, and time passes before the new one is begun.
+TEST_F(Lives, ABackupIsNotAllThereIs) {
+  for (int first : {1, 11}) {
+    Life life(files("*.pt *.bak"));
+    for (int step = first; step < first + 5; ++step) {
+      if (exists("model.pt")) fs::rename(path("model.pt"), path("model.bak"));
+      life.rest(3'000);
+      write("model.pt", zip(std::to_string(step)));
+      life.rest(2'000);
+    }
+    fs::rename(path("model.pt"), path("model.bak"));
+    life.rest(3'000);
+    life.died = true;
+    life.end(End::Killed);
+    EXPECT_EQ(read("model.pt"), zip(std::to_string(first + 4)));
+    EXPECT_EQ(read("model.bak"), zip(std::to_string(first + 3)));
+  }
+}
+
+// h5py.File(path, "a"): a table after the other, each with an open of its own.
+TEST_F(Lives, AFileThatIsPutTogetherOfPartsIsOneSave) {
+  const auto add = [this](const std::string& part) {
+    std::ofstream(path("all.bin"), std::ios::app) << part;
+  };
+  for (const char* first : {"1", "2"}) {
+    Life life(files("*.bin"));
+    for (const char* save : {"1", "2", "3"}) {
+      remove("all.bin");
+      for (const char* part : {"a", "b", "c", "d"}) {
+        add(std::string(first) + save + part);
+        life.look();
+        life.rest(100);
+      }
+      life.rest(1'300);
+    }
+    EXPECT_EQ(life.finished().size(), 3U);
+    remove("all.bin");
+    for (const char* part : {"a", "b"}) {
+      add(std::string(first) + "4" + part);
+      life.look();
+      life.rest(100);
+    }
+    life.died = true;
+    life.end(End::Killed);
+    const std::string last = first + std::string("3");
+    EXPECT_EQ(read("all.bin"), last + "a" + last + "b" + last + "c" + last + "d");
+  }
+}
+
+// A history, say: written over in place, twice a second, and larger each time.
+TEST_F(Lives, AFileThatIsLargerAtEachSaveIsRecordedAtEach) {
+  Life life(files("*.bin"));
+  std::string content;
+  for (int save = 0; save < 30; ++save) {
+    content = std::to_string(save) + content + std::to_string(save);
+    write("history.bin", content);
+    life.rest(500);
+  }
+  EXPECT_GT(life.finished().size(), 20U);
+}
+
+// The look at the next part falls while the file is open.
+TEST_F(Lives, APartThatIsAddedMakesNoLogOfItsFile) {
+  Life life(files("*.bin"), true);
+  for (const char* save : {"1", "2", "3"}) {
+    remove("all.bin");
+    for (const char* part : {"a", "b"}) {
+      std::ofstream file(path("all.bin"), std::ios::app);
+      file << save << part << std::flush;
+      life.look();
+      file.close();
+      life.rest(100);
+    }
+    life.rest(1'300);
+  }
+  EXPECT_EQ(life.finished().size(), 3U);
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(read("all.bin"), "3a3b");
+}
+
+// Orbax: written as another folder, which gets its name when all of it is there.
+TEST_F(Lives, AFolderThatIsRenamedLeavesNoNamesBehind) {
+  Life life(files("*"));
+  for (const char* step : {"10", "20", "30", "40"}) {
+    const std::string name = std::string("checkpoint-") + step;
+    fs::create_directories(path(name + ".tmp"));
+    life.look();
+    for (const char* file : {"a", "b"}) write(name + ".tmp/" + file, zip(step));
+    if (step[0] != '4') life.look();
+    fs::rename(path(name + ".tmp"), path(name));
+    life.rest(1'500);
+    EXPECT_EQ(life.finished().empty() ? "" : life.finished().back().substr(0, name.size()), name);
+  }
+}
+
 }  // namespace
 }  // namespace spotter::guard

@@ -11,11 +11,13 @@ class Lives : public Folder {
   // One life of a trainer and its guard.
   class Life {
    public:
-    explicit Life(Where where)
+    // `adds`: whoever has a file open for writing can only add to it.
+    explicit Life(Where where, bool adds = false)
         : keeper_(Keeper::open(std::move(where)).value()),
           guard_(
               keeper_, [this] { return Deaths{.some = std::exchange(died, false)}; },
-              [this](const Saying& saying) { said.push_back(saying); }, [this] { return now_; }) {
+              [this](const Saying& saying) { said.push_back(saying); }, [this] { return now_; },
+              SaidSet(), [] { return false; }, [adds](const struct stat&) { return adds; }) {
       EXPECT_TRUE(guard_.begin(false));
     }
     // Time goes on, and the guard looks ten times a second.

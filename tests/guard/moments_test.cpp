@@ -349,6 +349,21 @@ TEST_F(Quiet, WhatStaysOpenWhileTwoSetsAreWrittenIsALog) {
   EXPECT_FALSE(moments.grows("model_4.pt"));
 }
 
+// A text to which each step adds a line, and which is closed each time.
+TEST_F(Quiet, LinesThatAreAddedAtEachStepHinderNothingForLong) {
+  const auto line = [this] {
+    moments.wrote("text.csv", false, now, false, true);
+    moments.wrote("text.csv", true, now, false, true);
+    rest(300);
+  };
+  int captured = 0;
+  for (int save = 1; save <= 3; ++save) {
+    write("model_" + std::to_string(save) + ".pt");
+    for (int i = 0; i < 40; ++i, captured += look()) line();
+  }
+  EXPECT_GE(captured, 3);
+}
+
 TEST_F(Quiet, WhatEarlierRunsWroteIsUsual) {
   moments = Moments({{{"model_#.pt", 1}, {"optim_#.pt", 1}}});
   write("model_50.pt");

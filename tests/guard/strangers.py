@@ -131,8 +131,7 @@ class DeepLatest(Megatron):
 
 
 class Rotate(Script):
-    """ckpt.2.pt <- ckpt.1.pt <- ckpt.pt, which is written then: generations are made in the midst
-    of it, and each second save of a life is not recorded."""
+    """ckpt.2.pt <- ckpt.1.pt <- ckpt.pt, which is written then."""
     files = "*.pt"
     names = ("ckpt.pt", "ckpt.1.pt", "ckpt.2.pt")
 
@@ -167,7 +166,7 @@ class OpenLog(InPlace):
 
 class Piecewise(Script):
     """h5py.File(path, "a"), df.to_hdf(path, key): a file that is opened and closed once for each
-    of its parts. Half of it is recorded."""
+    of its parts."""
     files = "*.bin"
     parts = 4
 
@@ -288,6 +287,29 @@ class Versions(Script):
             shutil.rmtree(old)
 
 
+class Orbax(Script):
+    """A folder by its number, written by a name with the time in it, two levels deep, renamed; the
+    oldest of three is removed."""
+    folders = "[0-9]*"
+    parts = ("_METADATA", "default/manifest.ocdbt", "default/d/0a1b", "default/d/2c3d")
+
+    def load(self):
+        there = [path for path in self.at.glob("*") if path.name.isdigit()]
+        if not there:
+            return 0
+        newest = max(there, key=lambda path: int(path.name))
+        return read_all(int(newest.name), [newest / part for part in self.parts], read_opaque)
+
+    def save(self, step):
+        temporary = self.at / f"{step}.orbax-checkpoint-tmp-{time.time_ns()}"
+        for part in reversed(self.parts):
+            put(temporary / part, opaque(step, part))
+        temporary.rename(self.at / str(step))
+        for old in sorted((path for path in self.at.glob("*") if path.name.isdigit()),
+                          key=lambda path: int(path.name))[:-3]:
+            shutil.rmtree(old)
+
+
 class Espnet(Script):
     """checkpoint.pth in place (all of the trainer), Nepoch.pth of the model, the oldest removed,
     and latest.pth as a link."""
@@ -331,7 +353,7 @@ KINDS = {"llmc": LlmC, "ctime": ByCtime, "sidecar": Sidecar, "json-pointer": Jso
          "piecewise": Piecewise, "late-rank": LateRank, "marian": Marian,
          # The guard is clean with these; rules that wait longer for a set's files lose them.
          "ignite1": Ignite, "two-processes": TwoProcesses, "estimator": Estimator,
-         "versions": Versions, "espnet": Espnet, "detectron": Detectron}
+         "versions": Versions, "orbax": Orbax, "espnet": Espnet, "detectron": Detectron}
 
 if __name__ == "__main__":
     sys.exit(scripts.main(KINDS))
