@@ -507,9 +507,8 @@ struct Placed {
 
   Placed(const std::string& name, const Parameters& parameters, const Shape& shape)
       : device(name), model(make_model(parameters, shape)) {
-    // A pixel's channels beside each other: how the units for bfloat16 multiply them.
-    const bool by_pixel =
-        (device.is_cuda() || parameters.amp) && parameters.architecture != Architecture::Mlp;
+    // A pixel's channels beside each other: quickest on CPUs and GPUs.
+    const bool by_pixel = parameters.architecture != Architecture::Mlp;
     layout = by_pixel ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
     const torch::NoGradGuard no_gradients;
     for (auto& tensor : model->statistics) tensor.set_data(tensor.to(device));
