@@ -217,7 +217,14 @@ void Guard::capture() {
   take_changes();
   const auto touched = [this](const Row& row) { return touched_.contains(row.name); };
   if (std::ranges::any_of(captured->rows, touched)) return keeper_.discard(*captured);
-  for (const std::string& words : captured->left_out) complain(words);
+  for (const auto& one : captured->left_out) complain(one.words);
+  // The rest of its save is none without it: the one before stays.
+  const auto spoils = [this](const auto& one) { return one.torn && moments_.is_current(one.name); };
+  if (std::ranges::any_of(captured->left_out, spoils)) {
+    keeper_.discard(*captured);
+    if (!of_companions) all_is_captured();
+    return;
+  }
   // A file removed while nothing comes in its place, or another set is written, may have been
   // removed for that: its contents are kept.
   const auto is_news = [](const Row& row) {

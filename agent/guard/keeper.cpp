@@ -474,14 +474,23 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
     } else if (row.error().why == Why::Busy) {
       return stop(row.error());
     } else {
-      capture.left_out.push_back(place_.shown(member.name) +
-                                 " is no finished checkpoint: " + row.error().words);
+      capture.left_out.push_back(
+          {member.name,
+           place_.shown(member.name) + " is no finished checkpoint: " + row.error().words,
+           row.error().why == Why::Torn && has_like(member.name)});
     }
   }
   for (const Row* row : record_.rows_of(record_.newest_number()))
     if (listing->find(row->name) == nullptr && !leave_out(row->name))
       capture.gone.push_back(row->name);
   return capture;
+}
+
+// A whole one with this name, or another number in it, is recorded.
+bool Keeper::has_like(const std::string& name) const {
+  return std::ranges::any_of(record_.rows, [shape = shape_of(name)](const Row& row) {
+    return !row.companion && !row.grows && shape_of(row.name) == shape;
+  });
 }
 
 void Keeper::discard(const Capture& capture) const {

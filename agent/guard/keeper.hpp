@@ -86,7 +86,11 @@ bool is_as(const Row& row, const Found& found);  // by size and times
 struct Capture {
   std::vector<Row> rows;
   std::vector<std::string> gone;
-  std::vector<std::string> left_out;  // torn, or not ours to touch: one sentence each
+  struct LeftOut {
+    std::string name, words;  // a sentence
+    bool torn = false;        // although its like was whole before; else not ours to touch, say
+  };
+  std::vector<LeftOut> left_out;
 };
 
 // A checkpoint of a generation that was made.
@@ -239,6 +243,7 @@ class Keeper {
   Result<void> sync_folders_of(const std::vector<Row>& rows) const;
   std::vector<Finished> enter(Capture capture);
   std::string later_one(const std::string& name) const;
+  bool has_like(const std::string& name) const;
   void forget_copies();
   void clear_kept() const;
 

@@ -184,7 +184,7 @@ Result<void> Keeper::take_up(const std::vector<std::string>& names, End end, Set
                            " is written by somebody just now, and is left as it is");
     return {};
   }
-  for (std::string& words : captured->left_out) settled.said.push_back(std::move(words));
+  for (auto& one : captured->left_out) settled.said.push_back(std::move(one.words));
   if (captured->rows.empty() && captured->gone.empty() && !record_.generations.empty()) return {};
   const auto finished = finish(*std::move(captured));
   if (!finished) return failure(finished.error().words);

@@ -105,7 +105,7 @@ TEST_F(Attack, ASecondNameOfSomebodysFileIsLeftAlone) {
   ASSERT_TRUE(captured);
   EXPECT_TRUE(captured->rows.empty());
   ASSERT_EQ(captured->left_out.size(), 1U);
-  EXPECT_NE(captured->left_out[0].find("another name elsewhere"), std::string::npos);
+  EXPECT_NE(captured->left_out[0].words.find("another name elsewhere"), std::string::npos);
   EXPECT_TRUE(fs::is_empty(own(kept_directory)));
   write_as_trainer("epoch-2.bin", 0644);
   fs::create_hard_link(path("epoch-2.bin"), path("last.bin"));

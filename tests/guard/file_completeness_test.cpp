@@ -107,7 +107,7 @@ TEST_F(TheShape, OfAHollowFileIsNotRead) {
   ASSERT_TRUE(captured);
   EXPECT_TRUE(captured->rows.empty());
   ASSERT_EQ(captured->left_out.size(), 1U);
-  EXPECT_NE(captured->left_out[0].find("never written"), std::string::npos);
+  EXPECT_NE(captured->left_out[0].words.find("never written"), std::string::npos);
 }
 
 TEST_F(TheShape, OfAZipWhoseEntriesShareTheirContentProvesNothing) {

@@ -625,5 +625,29 @@ TEST_F(Lives, AFolderThatIsRenamedLeavesNoNamesBehind) {
   }
 }
 
+// The disk is full while the second file is written; the script closes it, and ends or goes on.
+TEST_F(Lives, ASaveOfWhichAFileIsTornIsNotTaken) {
+  for (const End how : {End::Failed, End::Killed, End::Finished}) {
+    Life life(files("*.pt"));
+    const auto save = [&](const std::string& step) {
+      for (const char* name : {"model.pt", "optim.pt"}) write(name, zip(name + step));
+      life.rest(3'000);
+    };
+    for (const char* step : {"1", "2", "3"}) save(step);
+    write("model.pt", zip("model.pt4"));
+    write("optim.pt", zip("optim.pt4").substr(0, 30));
+    life.rest(5'000);
+    if (how == End::Finished) {
+      save("5");
+    } else {
+      life.end(how);
+    }
+    const std::string last = how == End::Finished ? "5" : "3";
+    EXPECT_EQ(read("model.pt"), zip("model.pt" + last));
+    EXPECT_EQ(read("optim.pt"), zip("optim.pt" + last));
+    EXPECT_EQ(life.finished().size(), how == End::Finished ? 8U : 6U);
+  }
+}
+
 }  // namespace
 }  // namespace spotter::guard
