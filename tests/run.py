@@ -147,8 +147,11 @@ def trainers_groups():
 
 
 def remove_traces(place, groups):
-    """What killed worlds below `place` could not remove. `groups`: those that were there before."""
-    emulator.sweep(place)
+    """What killed worlds below `place`, and beside it, could not remove. `groups`: those that were
+    there before."""
+    places = [place, *glob.glob(f"{place}-*")]
+    for each in places:
+        emulator.sweep(each)
     for group in trainers_groups() - groups:
         try:
             os.rmdir(group)
@@ -156,7 +159,8 @@ def remove_traces(place, groups):
             pass  # somebody else's, at work
     for use in glob.glob("/run/spotter-mounts/" + str(place).replace("/", "%2F") + "%2F*"):
         shutil.rmtree(use, ignore_errors=True)
-    shutil.rmtree(place, ignore_errors=True)
+    for each in places:
+        shutil.rmtree(each, ignore_errors=True)
 
 
 class Run:

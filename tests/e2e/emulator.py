@@ -385,6 +385,13 @@ def leftovers(path, patience=60, with_groups=True):
         time.sleep(0.1)
 
 
+def place_beside():
+    """A folder beside that of the run of all tests, which removes it, too: below that one the path
+    of a socket would be longer than 107 bytes."""
+    run = pathlib.Path(os.environ.get("SPOTTER_TEST_DIRECTORY") or "/var/tmp/spotter")
+    return tempfile.mkdtemp(prefix=f"{run.name}-", dir=run.parent)
+
+
 def sweep(path):
     """Removes those remains, each by its own name: a failed test must not disturb the next."""
     for pid, _ in processes(path):

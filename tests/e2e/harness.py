@@ -3,13 +3,13 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import sys
-import tempfile
 import unittest
 
 import job as jobs
-from emulator import ROOT, Emulator, Failed, processes, sweep, wait
+from emulator import ROOT, Emulator, Failed, place_beside, processes, sweep, wait
 
 BINARIES = os.environ.get("SPOTTER_BIN") or str(ROOT / "build/release/bin")
 MODE = os.environ.get("SPOTTER_E2E_MODE", "auto")
@@ -20,11 +20,9 @@ class Apart(unittest.TestCase):
     """`place` is a folder for a whole program of tests, which is ended in the middle."""
 
     def setUp(self):
-        # Not below another place of tests: the path of a socket has at most 107 bytes.
-        folder = tempfile.TemporaryDirectory(prefix="spotter-a-", dir="/var/tmp")
-        self.place = folder.name
+        self.place = place_beside()
         os.chmod(self.place, 0o755)  # the unprivileged trainer has to reach it
-        self.addCleanup(folder.cleanup)
+        self.addCleanup(shutil.rmtree, self.place)
         self.addCleanup(sweep, self.place)
 
     def runs(self, program):

@@ -4,14 +4,13 @@ import os
 import pathlib
 import shutil
 import sys
-import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import fake_trainer
 import harness
 import run
 import slurm
-from emulator import ROOT, wait
+from emulator import ROOT, place_beside, wait
 
 
 class SlurmArray(run.RunCase):
@@ -24,7 +23,7 @@ class SlurmArray(run.RunCase):
             self.skipTest("needs root: Slurm's daemons run jobs as others")
         super().setUp()
         # Its sockets' paths must be short, too.
-        place = pathlib.Path(tempfile.mkdtemp(prefix="spotter-slurm-", dir="/var/tmp"))
+        place = pathlib.Path(place_beside())
         self.addCleanup(lambda: shutil.rmtree(place, ignore_errors=True))
         self.slurm = slurm.Slurm(place)
         self.addCleanup(self._stop)
