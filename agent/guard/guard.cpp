@@ -46,6 +46,7 @@ constexpr milliseconds settle_time(1000);
 constexpr milliseconds look_again(10'000);          // at the processes, also while nothing happens
 constexpr milliseconds between_companions(10'000);  // a script may write a small file all the time
 constexpr milliseconds try_again(200);              // what somebody wrote to meanwhile
+constexpr int spoilt_saves = 2;  // in a row that are not recorded, as a file of theirs is torn
 // A file is open, and nobody writes to it: it may be open, or mapped, for as long as the trainer
 // runs. A writer of a checkpoint rests for less.
 constexpr milliseconds held_for(10'000);
@@ -204,6 +205,7 @@ void Guard::capture() {
     companions_ = now_();
     return;
   }
+  if (of_companions && spoilt_ > 0 && spoilt_ <= spoilt_saves) return companions_.reset();
   auto captured =
       keeper_.capture(leave_out, grows, [this](const auto& name) { return moments_.knows(name); });
   if (!captured) {
@@ -218,13 +220,7 @@ void Guard::capture() {
   const auto touched = [this](const Row& row) { return touched_.contains(row.name); };
   if (std::ranges::any_of(captured->rows, touched)) return keeper_.discard(*captured);
   for (const auto& one : captured->left_out) complain(one.words);
-  // The rest of its save is none without it: the one before stays.
-  const auto spoils = [this](const auto& one) { return one.torn && moments_.is_current(one.name); };
-  if (std::ranges::any_of(captured->left_out, spoils)) {
-    keeper_.discard(*captured);
-    if (!of_companions) all_is_captured();
-    return;
-  }
+  if (is_spoilt(*captured, of_companions)) return;
   // A file removed while nothing comes in its place, or another set is written, may have been
   // removed for that: its contents are kept.
   const auto is_news = [](const Row& row) {
@@ -249,6 +245,23 @@ void Guard::capture() {
   if (!of_companions) all_is_captured();
   keeper_.learn(moments_.learned());
   for (const Finished& one : *finished) say_finished(one);
+}
+
+// The rest of a save is none without a file of it that is torn: the one before stays. But a script
+// may always write what looks torn.
+bool Guard::is_spoilt(const Capture& captured, bool of_companions) {
+  const bool spoilt = std::ranges::any_of(captured.left_out, [this](const auto& one) {
+    return one.torn && moments_.is_of_captured(one.name);
+  });
+  if (!of_companions) spoilt_ = spoilt ? spoilt_ + 1 : 0;
+  if (!spoilt || spoilt_ > spoilt_saves) return false;
+  keeper_.discard(captured);
+  companions_.reset();
+  if (of_companions)
+    last_companions_ = now_();
+  else
+    all_is_captured();
+  return true;
 }
 
 void Guard::all_is_captured() {
@@ -293,8 +306,10 @@ void Guard::take_change(const Change& change, bool died) {
   const Role role = keeper_.place().role(change.name, listing_);
   if (role == Role::None) return;
   const bool closed = change.kind == Change::Kind::Closed;
-  // A log stays open; a part of a file (h5py's "a") was added to it.
-  const bool is_left = closed && !died && !keeper_.is_written(change.name);
+  // A log stays open, or was open in a save; to others a part (h5py's "a") was added.
+  const Row* row = keeper_.record().row(change.name);
+  const bool is_left =
+      closed && !died && !(row != nullptr && row->grows) && !keeper_.is_written(change.name);
   if (change.kind == Change::Kind::Removed || is_left)
     logs_.erase(change.name);
   else if (closed ? logs_.contains(change.name) : is_appended_to(change.name))
@@ -307,8 +322,9 @@ void Guard::take_change(const Change& change, bool died) {
   }
   if (change.kind == Change::Kind::Removed) {
     news_ = news_ || role == Role::Member;
-    const bool recorded = keeper_.record().row(change.name) != nullptr;
-    moments_.removed(change.name, now_(), change.renamed && recorded && role == Role::Member);
+    // One with a number in its name is archived: the next has another one.
+    const bool is_next_alike = row != nullptr && !row->grows && numbers_in(change.name).empty();
+    moments_.removed(change.name, now_(), change.renamed && is_next_alike && role == Role::Member);
     died_at_.erase(change.name);
     closed_.erase(change.name);
     return;

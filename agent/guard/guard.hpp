@@ -126,6 +126,7 @@ class Guard {
   bool is_appended_to(const std::string& name);
   bool is_held(const std::string& name) const;
   bool is_of_saves(const std::string& name, Change::Kind kind);
+  bool is_spoilt(const Capture& captured, bool of_companions);
   void all_is_captured();
   void is_of_none(const std::string& name);
   bool was_open(const std::string& name) const;
@@ -166,6 +167,7 @@ class Guard {
   std::set<std::string> of_no_save_;  // companions that were written alone, or all the time
   Moments::Time captured_at_{};
   bool news_ = false;  // something happened to a member since all was captured
+  int spoilt_ = 0;     // saves in a row of which a file was torn
   struct Held {
     std::uint64_t bytes = 0;
     Moments::Time since{};

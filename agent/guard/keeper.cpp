@@ -92,14 +92,20 @@ bool speaks_against(const Difference& one) {
   return is_there(one) && one.proof != Proof::Whole && !one.temporary;
 }
 
-// A trainer that ended by itself meant what it left, and so did a person.
-Plan take_up(const std::vector<Difference>& differences) {
+// A trainer that ended by itself meant what it left, and so did a person. But one that was stopped
+// will go on: the rest of a save of which a file is torn is none.
+Plan take_up(const std::vector<Difference>& differences, End end) {
+  const bool spoilt =
+      end == End::Stopped && std::ranges::any_of(differences, [](const Difference& one) {
+        return is_there(one) && one.current && one.like && one.proof == Proof::Torn;
+      });
   Plan plan;
   for (const Difference& one : differences) {
-    const bool torn =
-        is_there(one) && (one.temporary || one.proof == Proof::Torn) && !one.companion;
-    (torn ? plan.away : plan.taken).push_back(one.name);
-    if (torn && plan.why.empty())
+    const bool itself =
+        is_there(one) && !one.companion && (one.temporary || one.proof == Proof::Torn);
+    const bool rest = is_there(one) && spoilt && one.current && one.is_of_save();
+    (itself || rest ? plan.away : plan.taken).push_back(one.name);
+    if (itself && plan.why.empty())
       plan.why = one.name + (one.why.empty() ? " had not got its name yet" : ": " + one.why);
   }
   plan.back = !plan.away.empty();
@@ -734,7 +740,7 @@ std::vector<Difference> Keeper::differences(const Listing& listing, std::uint64_
 
 Plan plan(const std::vector<Difference>& differences, End end, bool complete) {
   if (end == End::Unwatched || end == End::Finished || end == End::Stopped)
-    return take_up(differences);
+    return take_up(differences, end);
   const bool news = std::ranges::any_of(
       differences, [](const Difference& one) { return is_there(one) && one.is_of_save(); });
   // It removes the last one before it writes the next.
@@ -743,7 +749,7 @@ Plan plan(const std::vector<Difference>& differences, End end, bool complete) {
         return !is_there(one) && one.newest;
       });
   if (!lost && (complete || !news) && std::ranges::none_of(differences, speaks_against))
-    return take_up(differences);
+    return take_up(differences, end);
   // The set before the one that was being written may be whole, and not recorded yet. A companion
   // that names the newest may have been written for either.
   const bool named = std::ranges::any_of(

@@ -25,7 +25,7 @@ constexpr Pause incomplete(30'000);
 
 bool is_digit(char each) { return each >= '0' && each <= '9'; }
 
-// A file that grows for longer, a part after the other, is a log, or many saves.
+// A file that grows for longer, a part after the other, is a log.
 constexpr Pause longest_parts(5000);
 
 constexpr int sets_of_a_log = 2;  // during which it is open
@@ -141,7 +141,7 @@ std::optional<SaidSet::Match> SaidSet::match(const std::string& name) const {
 }
 
 bool SaidSet::is_countable() const {
-  return std::ranges::all_of(patterns_, [](const std::string& pattern) {
+  return !patterns_.empty() && std::ranges::all_of(patterns_, [](const std::string& pattern) {
     return pattern.find_first_of("*?[") == std::string::npos;
   });
 }
@@ -156,7 +156,7 @@ void Moments::wrote(const std::string& name, bool closed, Time now, bool compani
     in_burst_ = true;
   }
   const auto known = current_.find(name);
-  const bool goes_on = known != current_.end() && is_written_on(known->second, grew, now);
+  const bool goes_on = known != current_.end() && is_written_on(*known, grew, now);
   const bool again = known != current_.end() && known->second.closed && !goes_on;
   Kind& kind = kinds_[shape_of(name)];
   // Files that have only numbers apart, each once a save (`rank_0.pt`, `rank_1.pt`), seemed to be a
@@ -191,13 +191,19 @@ void Moments::wrote(const std::string& name, bool closed, Time now, bool compani
 }
 
 // h5py.File(path, "a"), a table after the other: closed after each part, and whole after the last.
-bool Moments::is_written_on(const State& state, bool grew, Time now) {
-  const bool on = state.closed ? grew : state.goes_on;
+bool Moments::is_written_on(const std::pair<const std::string, State>& one, bool grew, Time now) {
+  const State& state = one.second;
   const bool newest = state.finished != nullptr && state.finished->turn == turn_;
-  if (!on || !newest || now - state.at >= unknown_yet || now - state.since >= longest_parts)
+  if (!(state.closed ? grew : state.goes_on) || !newest || now - state.at >= unknown_yet)
     return false;
-  in_parts_ = true;
-  return true;
+  bool& is_one = parts_.try_emplace(one.first, true).first->second;
+  is_one = is_one && now - state.since < longest_parts;
+  return is_one;
+}
+
+bool Moments::are_in_parts() const {
+  return std::ranges::any_of(
+      parts_, [this](const auto& one) { return one.second && current_.contains(one.first); });
 }
 
 // It was of the set that is not captured yet: what is left of that belongs to the current one.
@@ -215,6 +221,10 @@ bool Moments::knows(const std::string& name) const {
 bool Moments::is_current(const std::string& name) const {
   const auto at = current_.find(name);
   return at != current_.end() ? !at->second.awaited : broken_ && before_.contains(name);
+}
+
+bool Moments::is_of_captured(const std::string& name) const {
+  return is_current(name) || before_.contains(name);
 }
 
 // A run's first file is the first one of a save; so is the next one by its numbers. But of files
@@ -320,6 +330,7 @@ void Moments::forget(const std::string& name) {
   in_flux_.erase(name);
   open_.erase(name);
   written_.erase(name);
+  parts_.erase(name);
   if (current_.erase(name) == 0) return;
   if (first_ == name) first_ = current_.empty() ? std::string() : current_.begin()->first;
   new_ = new_ && (!current_.empty() || broken_);
@@ -427,8 +438,12 @@ void Moments::begin_set(const std::string& first) {
   broken_ = broken_ && !due_;
   in_flux_.clear();
   for (auto& [name, sets] : open_) ++sets;
-  for (auto at = current_.begin(); at != current_.end();)
-    if (const auto one = at++; one->second.awaited) next.insert(current_.extract(one));
+  for (auto at = current_.begin(); at != current_.end();) {
+    const auto one = at++;
+    if (!one->second.awaited) continue;
+    auto node = current_.extract(one);
+    if (!std::exchange(node.mapped().carried, true)) next.insert(std::move(node));
+  }
   for (const auto& [name, state] : current_) {
     if (!state.closed) open_.emplace(name, 1);
     if (due_) before_[name] = state.closed;
@@ -442,13 +457,15 @@ void Moments::begin_set(const std::string& first) {
 }
 
 std::deque<Shapes> Moments::learned() const {
-  if (in_parts_) return {};  // that a file is there says nothing, and parts have to be seen first
+  // That a file of parts is there says nothing, and the next run has to see them first.
+  if (std::ranges::any_of(parts_, &std::pair<const std::string, bool>::second)) return {};
   if (!usual_.empty() || !captured_ || current_.empty()) return usual_;
   return {shapes_of(current_)};
 }
 
 bool Moments::is_sure() const {
-  return needed().empty() && said_.size() == 0 ? !new_ : is_complete();
+  if (are_in_parts() || (needed().empty() && said_.size() == 0)) return !new_;
+  return is_complete();
 }
 
 Shapes Moments::needed() const { return needed_of(usual_); }
@@ -494,7 +511,8 @@ std::optional<Pause> Moments::wait(Time now) const {
   const bool known = !this->needed().empty() || is_even();
   if (known || said_.size() != 0 || awaited) {
     // How many ranks, or parts?
-    const Pause rest = (known && !in_parts_) || said_.is_countable() ? Pause(0) : unknown;
+    const bool counted = !are_in_parts() && (known || said_.is_countable());
+    const Pause rest = counted ? Pause(0) : unknown;
     needed = !awaited && !open && has_all() ? rest : incomplete;
   }
   return std::max(Pause(0), std::chrono::ceil<Pause>(last_ + needed - now));

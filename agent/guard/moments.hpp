@@ -67,7 +67,7 @@ class Moments {
   void wrote(const std::string& name, bool closed, Time now, bool companion = false,
              bool grew = false);
   // `to_be_renewed`: a checkpoint that got another name (`ckpt.1.pt` for `ckpt.pt`), so that the
-  // next one takes its place: nothing is whole until that is written.
+  // next one takes its place: nothing is whole until that is written, or a save is that lacks it.
   void removed(const std::string& name, Time now, bool to_be_renewed = false);
   // It is of no set: a log, say.
   void forget(const std::string& name);
@@ -87,6 +87,8 @@ class Moments {
   // It is of the current set, or of an earlier one that lost a file to that before it was captured;
   // another earlier set is whole if each of its files is.
   bool is_current(const std::string& name) const;
+  // It is of a set that captured() ends.
+  bool is_of_captured(const std::string& name) const;
   // Its writer is done with it; nothing has happened to it at all: false.
   bool is_closed(const std::string& name) const;
 
@@ -117,14 +119,16 @@ class Moments {
   struct State {
     bool closed = false;
     bool awaited = false;  // not there, to be renewed
+    bool carried = false;  // awaited, and not written in the set before
     bool goes_on = false;  // it is written on, in parts
     Time at{};
-    Time since{};  // it was finished first
+    Time since{};  // it was finished, but for parts
     const Kind* kind = nullptr;
     const Written* finished = nullptr;  // in this set
   };
 
-  bool is_written_on(const State& state, bool grew, Time now);
+  bool is_written_on(const std::pair<const std::string, State>& one, bool grew, Time now);
+  bool are_in_parts() const;
   bool begins(const std::string& name, const Kind& kind) const;
   bool is_first_finished(const std::string& name) const;
   bool begins_as_said(const std::string& name) const;
@@ -156,8 +160,9 @@ class Moments {
   std::string leads_;             // the last of its kind: a file, or a folder
   int misled_ = 0;                // sets in a row that ended although a file was awaited
   bool counts_ = true;            // how often each was written says something
-  bool in_parts_ = false;         // some file is closed behind each of its parts
-  bool in_burst_ = false;         // whether these begin a set is not known yet
+  // Files that are closed behind each of their parts; false: for so long that they are logs.
+  std::map<std::string, bool> parts_;
+  bool in_burst_ = false;  // whether these begin a set is not known yet
   Time last_{};
   bool new_ = false;       // something happened since captured()
   bool captured_ = false;  // the set as it is now, or a part of it, was looked at

@@ -96,6 +96,7 @@ Result<void> Keeper::weigh(std::vector<Difference>& found, End end, const Witnes
     one.newest = record_.newest() != nullptr && !one.companion &&
                  record_.checkpoint_of(one.name) == record_.newest()->name;
     one.current = !witness.is_current || witness.is_current(one.name);
+    one.like = !one.companion && has_like(one.name);
     const bool meant = end == End::Unwatched || end == End::Finished || end == End::Stopped;
     if (one.what != What::Missing && witness.is_log && witness.is_log(one.name)) continue;
     one.temporary =

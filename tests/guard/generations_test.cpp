@@ -627,7 +627,7 @@ TEST_F(Lives, AFolderThatIsRenamedLeavesNoNamesBehind) {
 
 // The disk is full while the second file is written; the script closes it, and ends or goes on.
 TEST_F(Lives, ASaveOfWhichAFileIsTornIsNotTaken) {
-  for (const End how : {End::Failed, End::Killed, End::Finished}) {
+  for (const End how : {End::Failed, End::Killed, End::Stopped, End::Finished}) {
     Life life(files("*.pt"));
     const auto save = [&](const std::string& step) {
       for (const char* name : {"model.pt", "optim.pt"}) write(name, zip(name + step));
@@ -647,6 +647,149 @@ TEST_F(Lives, ASaveOfWhichAFileIsTornIsNotTaken) {
     EXPECT_EQ(read("optim.pt"), zip("optim.pt" + last));
     EXPECT_EQ(life.finished().size(), how == End::Finished ? 8U : 6U);
   }
+}
+
+TEST_F(Lives, ATornFileOfASetThatIsDueSpoilsItToo) {
+  Life life(files("*.pt"));
+  const std::string kinds[] = {"model_", "optim_", "sched_"};
+  for (const char* step : {"10.pt", "20.pt", "30.pt"}) {
+    for (const std::string& kind : kinds) write(kind + step, zip(kind));
+    life.rest(20'000);
+  }
+  write("model_40.pt", zip("model_"));
+  write("optim_40.pt", zip("optim_").substr(0, 30));
+  life.rest(20'000);
+  std::ofstream half(path("model_50.pt"));
+  half << "half" << std::flush;
+  for (int i = 0; i < 2; ++i) life.look();
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_FALSE(exists("model_40.pt"));
+  EXPECT_TRUE(exists("optim_30.pt"));
+}
+
+TEST_F(Lives, ATornSaveIsNotCopiedOverAndOver) {
+  const auto copies = [this] { return Keeper::open(files("*.pt")).value().record().number; };
+  Life life(files("*.pt"));
+  const auto save = [&](const std::string& step, bool torn) {
+    write("model.pt", zip("model.pt" + step));
+    write("optim.pt", torn ? zip("x").substr(0, 30) : zip("optim.pt" + step));
+    write("latest", "model.pt");
+    life.rest(30'000);
+  };
+  for (const char* step : {"1", "2", "3"}) save(step, false);
+  const auto before = copies();
+  save("4", true);
+  save("5", false);
+  EXPECT_LT(copies() - before, 12U);
+}
+
+// It is empty in each save: no disk was full.
+TEST_F(Lives, AnEmptyFileOfARankHindersNothing) {
+  Life life(files("*.pt"));
+  for (int save = 1; save <= 6; ++save) {
+    for (const char* name : {"model.pt", "optim_rank_0.pt"}) write(name, zip(std::to_string(save)));
+    write("optim_rank_1.pt", "");
+    life.rest(40'000);
+  }
+  life.died = true;
+  write("model.pt", zip("7").substr(0, 20));
+  life.end(End::Killed);
+  EXPECT_EQ(read("model.pt"), zip("6"));
+}
+
+TEST_F(Lives, PartsBehindATruncationAreOneSave) {
+  Life life(files("*.bin"));
+  for (const char* save : {"1", "2", "3", "4"}) {
+    write("all.bin", save + std::string("a"));
+    life.look();
+    life.rest(100);
+    for (const char* part : {"b", "c"}) {
+      std::ofstream(path("all.bin"), std::ios::app) << save << part;
+      life.look();
+      life.rest(100);
+    }
+    life.rest(1'500);
+    EXPECT_EQ(life.finished().size(), static_cast<std::size_t>(save[0] - '0'));
+  }
+  write("all.bin", "5a");
+  life.look();
+  life.rest(100);
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(read("all.bin"), "4a4b4c");
+}
+
+// They are written on, too, and the run goes on knowing what a save is.
+TEST_F(Lives, LinesOfALogUnlearnNothing) {
+  for (const int saves : {8, 0}) {
+    Life life({mount_, "ckpt", ""});
+    const auto line = [&] {
+      std::ofstream(path("log.txt"), std::ios::app) << "a line\n";
+      life.look();
+    };
+    for (int i = 0; i < 4 && saves > 0; ++i, life.rest(200)) line();
+    for (int save = 1; save <= saves; ++save) {
+      for (const char* name : {"model.pt", "optim.pt"}) {
+        write(name, zip(name + std::to_string(save)));
+        life.rest(3'000);
+      }
+      line();
+      life.rest(40'000);
+    }
+    if (saves == 0) {
+      write("model.pt", zip("half a save"));
+      life.rest(3'000);
+    }
+    life.died = true;
+    life.end(End::Killed);
+  }
+  EXPECT_EQ(read("model.pt"), zip("model.pt8"));
+  EXPECT_EQ(read("optim.pt"), zip("optim.pt8"));
+}
+
+TEST_F(Lives, OldOnesThatAreArchivedAreAwaitedByNobody) {
+  fs::create_directories(mount_ / "archive");
+  const auto name = [](int step) { return "epoch_" + std::to_string(step) + ".pt"; };
+  const auto archive = [&](int step) {
+    fs::rename(path(name(step)), mount_ / "archive" / name(step));
+  };
+  {
+    Life life(files("*.pt"));
+    for (int step = 1; step <= 8; ++step) {
+      if (step > 2) archive(step - 2);
+      life.look();
+      write(name(step), zip(name(step)));
+      life.rest(2'000);
+      EXPECT_EQ(life.finished().size(), static_cast<std::size_t>(step));
+      life.rest(step % 2 == 1 ? 5'000 : 40'000);
+    }
+    archive(7);
+    write(name(9), zip(name(9)));
+    for (int i = 0; i < 2; ++i) life.look();
+    life.died = true;
+    life.end(End::Killed);
+  }
+  EXPECT_TRUE(exists(name(9)));
+  for (const Shapes& set : Keeper::open(files("*.pt")).value().record().usual)
+    EXPECT_EQ(set.at("epoch_#.pt"), 1U);
+}
+
+TEST_F(Lives, WhatAPersonMovesAwayIsAwaitedForOneSaveAtMost) {
+  Life life(files("*.pt"));
+  write("old.pt", zip("old"));
+  life.rest(3'000);
+  for (int save = 1; save <= 8; ++save) {
+    if (save == 4) fs::rename(path("old.pt"), mount_ / "old.pt");
+    for (const char* each : {"model.pt", "optim.pt"}) write(each, zip(each + std::to_string(save)));
+    life.rest(15'000);
+  }
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(read("model.pt"), zip("model.pt8"));
+
+  EXPECT_EQ(life.finished().size(), 13U) << "without the second, the first that lacks it, and the "
+                                            "fourth";
 }
 
 }  // namespace
