@@ -46,7 +46,7 @@ constexpr milliseconds settle_time(1000);
 constexpr milliseconds look_again(10'000);          // at the processes, also while nothing happens
 constexpr milliseconds between_companions(10'000);  // a script may write a small file all the time
 constexpr milliseconds try_again(200);              // what somebody wrote to meanwhile
-constexpr int spoilt_saves = 2;  // in a row that are not recorded, as a file of theirs is torn
+constexpr int torn_saves = 2;  // in a row that are not recorded, as a file of theirs is torn
 // A file is open, and nobody writes to it: it may be open, or mapped, for as long as the trainer
 // runs. A writer of a checkpoint rests for less.
 constexpr milliseconds held_for(10'000);
@@ -190,7 +190,8 @@ void Guard::capture() {
   const std::set<std::string> in_flux = moments_.in_flux();
   const bool of_companions = !moments_.wait(now_());
   const auto leave_out = [&](const std::string& name) {
-    return in_flux.contains(name) || (is_temporary(name) && keeper_.is_written(name));
+    return in_flux.contains(name) || spoilt_.contains(name) ||
+           (is_temporary(name) && keeper_.is_written(name));
   };
   const auto grows = [this](const std::string& name) {
     return moments_.grows(name) || is_held(name) || is_appended_to(name) || was_open(name);
@@ -205,7 +206,6 @@ void Guard::capture() {
     companions_ = now_();
     return;
   }
-  if (of_companions && spoilt_ > 0 && spoilt_ <= spoilt_saves) return companions_.reset();
   auto captured =
       keeper_.capture(leave_out, grows, [this](const auto& name) { return moments_.knows(name); });
   if (!captured) {
@@ -227,6 +227,9 @@ void Guard::capture() {
     return !row.companion && !row.grows && row.link.empty();
   };
   if (!in_flux.empty() || std::ranges::none_of(captured->rows, is_news)) captured->gone.clear();
+  // Not that of an earlier save beside these.
+  for (const auto& one : captured->left_out)
+    if (one.torn && keeper_.record().row(one.name) != nullptr) captured->gone.push_back(one.name);
   for (const Row& row : captured->rows) temporary_.erase(shape_of(row.name));
   companions_.reset();
   const auto is_late = [&](const std::string& name) {
@@ -247,15 +250,20 @@ void Guard::capture() {
   for (const Finished& one : *finished) say_finished(one);
 }
 
-// The rest of a save is none without a file of it that is torn: the one before stays. But a script
-// may always write what looks torn.
+// The rest of a save is none without a file of it that is torn: none of it is recorded until it is
+// written again. But a script may always write what looks torn.
 bool Guard::is_spoilt(const Capture& captured, bool of_companions) {
-  const bool spoilt = std::ranges::any_of(captured.left_out, [this](const auto& one) {
-    return one.torn && moments_.is_of_captured(one.name);
-  });
-  if (!of_companions) spoilt_ = spoilt ? spoilt_ + 1 : 0;
-  if (!spoilt || spoilt_ > spoilt_saves) return false;
+  for (const Row& row : captured.rows) torn_.erase(shape_of(row.name));
+  bool spoilt = false;
+  for (const auto& one : captured.left_out)
+    spoilt = (one.torn && moments_.is_of_captured(one.name) &&
+              ++torn_[shape_of(one.name)] <= torn_saves) ||
+             spoilt;
+  if (!spoilt) return false;
   keeper_.discard(captured);
+  for (const Row& row : captured.rows)
+    if (moments_.is_of_captured(row.name)) spoilt_.insert(row.name);
+  for (const auto& one : captured.left_out) spoilt_.insert(one.name);
   companions_.reset();
   if (of_companions)
     last_companions_ = now_();
@@ -301,6 +309,7 @@ void Guard::take_change(const Change& change, bool died) {
   if (keeper_.place().where().of_all() && is_of_libspotter(change.name))
     return leave_alone(libspotter_saves);
   touched_.insert(change.name);
+  spoilt_.erase(change.name);
   held_.erase(change.name);
   if (change.kind != Change::Kind::Modified) asked_.erase(change.name);
   const Role role = keeper_.place().role(change.name, listing_);
@@ -308,8 +317,9 @@ void Guard::take_change(const Change& change, bool died) {
   const bool closed = change.kind == Change::Kind::Closed;
   // A log stays open, or was open in a save; to others a part (h5py's "a") was added.
   const Row* row = keeper_.record().row(change.name);
-  const bool is_left =
-      closed && !died && !(row != nullptr && row->grows) && !keeper_.is_written(change.name);
+  constexpr std::uint64_t large = 16U << 20;
+  const bool is_left = closed && !died && !keeper_.is_written(change.name) &&
+                       (row == nullptr || (!row->grows && row->bytes < large));
   if (change.kind == Change::Kind::Removed || is_left)
     logs_.erase(change.name);
   else if (closed ? logs_.contains(change.name) : is_appended_to(change.name))
@@ -322,9 +332,12 @@ void Guard::take_change(const Change& change, bool died) {
   }
   if (change.kind == Change::Kind::Removed) {
     news_ = news_ || role == Role::Member;
-    // One with a number in its name is archived: the next has another one.
-    const bool is_next_alike = row != nullptr && !row->grows && numbers_in(change.name).empty();
-    moments_.removed(change.name, now_(), change.renamed && is_next_alike && role == Role::Member);
+    // One of several that have other numbers is archived: the next has another number, too.
+    const bool is_one_of_many = std::ranges::any_of(keeper_.record().rows, [&](const Row& other) {
+      return other.name != change.name && shape_of(other.name) == shape_of(change.name);
+    });
+    const bool recorded = role == Role::Member && row != nullptr && !row->grows;
+    moments_.removed(change.name, now_(), change.renamed && recorded && !is_one_of_many);
     died_at_.erase(change.name);
     closed_.erase(change.name);
     return;
@@ -336,16 +349,21 @@ void Guard::take_change(const Change& change, bool died) {
     if (died) died_at_[change.name] = now_();
     return;
   }
-  const bool grew = !closed && before != closed_.end() && status &&
+  const bool grew = !closed && before != closed_.end() && status && S_ISREG(status->st_mode) &&
                     static_cast<std::uint64_t>(status->st_size) > before->second.bytes &&
                     end_of(before->second) == before->second.end;
   if (before != closed_.end()) closed_.erase(before);
   note(change.name, closed, died, role, grew);
-  if (const auto now = keeper_.place().look(change.name); closed && now)
-    remember_as_closed(found(change.name, *now));
+  if (!closed) return;
+  // Its folder may have got another name meanwhile.
+  const auto now = keeper_.place().look(change.name);
+  remember_as_closed(now ? found(change.name, *now) : Found{change.name},
+                     now && S_ISREG(now->st_mode));
 }
 
-void Guard::remember_as_closed(const Found& one) { closed_[one.name] = {one, end_of(one)}; }
+void Guard::remember_as_closed(const Found& one, bool is_file) {
+  closed_[one.name] = {one, is_file ? end_of(one) : std::string()};
+}
 
 // What stood there at its end then: the same if it was only added to since.
 std::string Guard::end_of(const Found& one) const {
@@ -390,7 +408,7 @@ bool Guard::was_open(const std::string& name) const {
 // A log, whatever it holds. A file that is written from its start is none any more.
 bool Guard::is_appended_to(const std::string& name) {
   if (!keeper_.is_written(name)) return logs_.contains(name);
-  Moments::Time& asked = asked_.try_emplace(name, now_() - settle_time).first->second;
+  Moments::Time& asked = asked_.try_emplace(name, now_()).first->second;
   if (now_() - asked < settle_time) return logs_.contains(name);
   asked = now_();
   const auto status = keeper_.place().look(name);
@@ -490,7 +508,7 @@ void Guard::look_at_all(bool died) {
   died = somebody_died() || died;  // what closed it may have been a death, since `died` was asked
   for (const auto& [member, is_closed] : news) {
     note(member->name, is_closed, died, member->role);
-    if (is_closed) remember_as_closed(*member);
+    if (is_closed) remember_as_closed(*member, member->link.empty());
   }
   listing_ = *std::move(listing);
 }

@@ -120,7 +120,7 @@ class Guard {
   void take_change(const Change& change, bool died);
   void look_at_all(bool died);
   void note(const std::string& name, bool closed, bool died, Role role, bool grew = false);
-  void remember_as_closed(const Found& one);
+  void remember_as_closed(const Found& one, bool is_file);
   std::string end_of(const Found& one) const;
   void close_what_nobody_writes();
   bool is_appended_to(const std::string& name);
@@ -166,8 +166,9 @@ class Guard {
   std::set<std::string> trackers_;    // companions that name a checkpoint
   std::set<std::string> of_no_save_;  // companions that were written alone, or all the time
   Moments::Time captured_at_{};
-  bool news_ = false;  // something happened to a member since all was captured
-  int spoilt_ = 0;     // saves in a row of which a file was torn
+  bool news_ = false;                // something happened to a member since all was captured
+  std::map<std::string, int> torn_;  // by shape: saves in a row of which such a file was torn
+  std::set<std::string> spoilt_;     // files of such a save, which nothing has happened to since
   struct Held {
     std::uint64_t bytes = 0;
     Moments::Time since{};

@@ -101,9 +101,10 @@ Plan take_up(const std::vector<Difference>& differences, End end) {
       });
   Plan plan;
   for (const Difference& one : differences) {
+    if (spoilt && !is_there(one)) continue;  // the save before is put back
     const bool itself =
         is_there(one) && !one.companion && (one.temporary || one.proof == Proof::Torn);
-    const bool rest = is_there(one) && spoilt && one.current && one.is_of_save();
+    const bool rest = spoilt && (one.companion || one.current);
     (itself || rest ? plan.away : plan.taken).push_back(one.name);
     if (itself && plan.why.empty())
       plan.why = one.name + (one.why.empty() ? " had not got its name yet" : ": " + one.why);
@@ -483,19 +484,30 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
       capture.left_out.push_back(
           {member.name,
            place_.shown(member.name) + " is no finished checkpoint: " + row.error().words,
-           row.error().why == Why::Torn && has_like(member.name)});
+           row.error().why == Why::Torn});
     }
   }
+  for (auto& one : capture.left_out)
+    one.torn = one.torn && has_like(one.name, [&capture](const std::string& name) {
+                 return std::ranges::find(capture.rows, name, &Row::name) != capture.rows.end();
+               });
   for (const Row* row : record_.rows_of(record_.newest_number()))
     if (listing->find(row->name) == nullptr && !leave_out(row->name))
       capture.gone.push_back(row->name);
   return capture;
 }
 
-// A whole one with this name, or another number in it, is recorded.
-bool Keeper::has_like(const std::string& name) const {
-  return std::ranges::any_of(record_.rows, [shape = shape_of(name)](const Row& row) {
-    return !row.companion && !row.grows && shape_of(row.name) == shape;
+// Was it, or the one in its place in an earlier save, whole? Other ranks' files are of this save
+// (`changed`), or more than one number differs.
+bool Keeper::has_like(const std::string& name, const LeaveOut& changed) const {
+  const std::string shape = shape_of(name);
+  const auto numbers = numbers_in(name);
+  return std::ranges::any_of(record_.rows, [&](const Row& row) {
+    if (row.companion || row.grows || shape_of(row.name) != shape) return false;
+    int others = 0;
+    const auto its = numbers_in(row.name);
+    for (std::size_t i = 0; i < numbers.size(); ++i) others += numbers[i] != its[i];
+    return others == 0 || (others == 1 && !changed(row.name));
   });
 }
 

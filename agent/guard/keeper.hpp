@@ -244,7 +244,7 @@ class Keeper {
   Result<void> sync_folders_of(const std::vector<Row>& rows) const;
   std::vector<Finished> enter(Capture capture);
   std::string later_one(const std::string& name) const;
-  bool has_like(const std::string& name) const;
+  bool has_like(const std::string& name, const LeaveOut& changed) const;
   void forget_copies();
   void clear_kept() const;
 

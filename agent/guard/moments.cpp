@@ -26,7 +26,7 @@ constexpr Pause incomplete(30'000);
 bool is_digit(char each) { return each >= '0' && each <= '9'; }
 
 // A file that grows for longer, a part after the other, is a log.
-constexpr Pause longest_parts(5000);
+constexpr Pause longest_parts(30'000);
 
 constexpr int sets_of_a_log = 2;  // during which it is open
 // After so many saves what was written in the first alone (config.json) is of none.
@@ -337,10 +337,13 @@ void Moments::forget(const std::string& name) {
 }
 
 void Moments::removed(const std::string& name, Time now, bool to_be_renewed) {
+  const bool begins = to_be_renewed && captured_ && !new_ && !current_.empty();
+  if (begins) begin_set(name);
   current_.erase(name);
   if (to_be_renewed) {
     if (current_.empty()) first_ = name;
-    current_[name] = {.awaited = true, .at = now, .kind = &kinds_[shape_of(name)]};
+    current_[name] = {
+        .awaited = true, .carried = begins, .at = now, .kind = &kinds_[shape_of(name)]};
   }
   burst_.erase(name);
   miss(name);
@@ -458,7 +461,12 @@ void Moments::begin_set(const std::string& first) {
 
 std::deque<Shapes> Moments::learned() const {
   // That a file of parts is there says nothing, and the next run has to see them first.
-  if (std::ranges::any_of(parts_, &std::pair<const std::string, bool>::second)) return {};
+  const auto needed = this->needed();
+  const bool parts = std::ranges::any_of(parts_, [&](const auto& one) {
+    return one.second &&
+           (needed.empty() ? current_.contains(one.first) : needed.contains(shape_of(one.first)));
+  });
+  if (parts) return {};
   if (!usual_.empty() || !captured_ || current_.empty()) return usual_;
   return {shapes_of(current_)};
 }
@@ -507,7 +515,7 @@ std::optional<Pause> Moments::wait(Time now) const {
   const bool ranks = std::ranges::any_of(std::views::keys(current_), is_of_a_rank);
   const Pause unknown = ranks ? unknown_ranks : unknown_yet;
   Pause needed = unknown;
-  const bool awaited = lags();
+  const bool awaited = lags() || std::ranges::any_of(std::views::values(current_), &State::awaited);
   const bool known = !this->needed().empty() || is_even();
   if (known || said_.size() != 0 || awaited) {
     // How many ranks, or parts?

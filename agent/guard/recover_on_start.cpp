@@ -91,12 +91,15 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
 // Each file's evidence. A file that cannot be read may be whole: nothing is moved then.
 Result<void> Keeper::weigh(std::vector<Difference>& found, End end, const Witness& witness,
                            bool thorough, Settled& settled) const {
+  std::set<std::string> names;
+  for (const Difference& one : found) names.insert(one.name);
+  const auto changed = [&names](const std::string& name) { return names.contains(name); };
   std::vector<Difference> readable;
   for (Difference& one : found) {
     one.newest = record_.newest() != nullptr && !one.companion &&
                  record_.checkpoint_of(one.name) == record_.newest()->name;
     one.current = !witness.is_current || witness.is_current(one.name);
-    one.like = !one.companion && has_like(one.name);
+    one.like = !one.companion && has_like(one.name, changed);
     const bool meant = end == End::Unwatched || end == End::Finished || end == End::Stopped;
     if (one.what != What::Missing && witness.is_log && witness.is_log(one.name)) continue;
     one.temporary =

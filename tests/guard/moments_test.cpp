@@ -359,7 +359,7 @@ TEST_F(Quiet, LinesThatAreAddedAtEachStepHinderNothingForLong) {
   int captured = 0;
   for (int save = 1; save <= 3; ++save) {
     write("model_" + std::to_string(save) + ".pt");
-    for (int i = 0; i < 40; ++i, captured += look()) line();
+    for (int i = 0; i < 120; ++i, captured += look()) line();
   }
   EXPECT_GE(captured, 3);
 }

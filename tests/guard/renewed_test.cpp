@@ -1,0 +1,447 @@
+// A guard beside scripts whose files get other names, are put together of parts, or end torn on a
+// full disk: what their next start finds. Real files, real inotify.
+#include <fstream>
+
+#include "tests/guard/lives.hpp"
+
+namespace spotter::guard {
+namespace {
+
+namespace fs = std::filesystem;
+
+// ckpt.2.pt <- ckpt.1.pt <- ckpt.pt, which is written then.
+TEST_F(Lives, ARotationIsOfOneSave) {
+  const auto rotate = [this] {
+    for (const auto& [from, to] : {std::pair{"ckpt.1.pt", "ckpt.2.pt"}, {"ckpt.pt", "ckpt.1.pt"}})
+      if (exists(from)) fs::rename(path(from), path(to));
+  };
+  for (int first : {1, 11}) {
+    Life life(files("*.pt"));
+    for (int step = first; step < first + 5; ++step) {
+      rotate();
+      const std::string content = zip(std::to_string(step));
+      std::ofstream file(path("ckpt.pt"));
+      file << content.substr(0, 20) << std::flush;
+      for (int i = 0; i < 2; ++i) life.look();
+      file << content.substr(20) << std::flush;
+      file.close();
+      life.rest(1'300);
+    }
+    rotate();
+    std::ofstream file(path("ckpt.pt"));
+    file << "half" << std::flush;
+    for (int i = 0; i < 2; ++i) life.look();
+    life.died = true;
+    life.end(End::Killed);
+    EXPECT_EQ(read("ckpt.pt"), zip(std::to_string(first + 4)));
+    EXPECT_EQ(read("ckpt.1.pt"), zip(std::to_string(first + 3)));
+    EXPECT_EQ(read("ckpt.2.pt"), zip(std::to_string(first + 2)));
+  }
+}
+
+// The old one gets another name, and time passes before the new one is begun.
+TEST_F(Lives, ABackupIsNotAllThereIs) {
+  for (int first : {1, 11}) {
+    Life life(files("*.pt *.bak"));
+    for (int step = first; step < first + 5; ++step) {
+      if (exists("model.pt")) fs::rename(path("model.pt"), path("model.bak"));
+      life.rest(3'000);
+      write("model.pt", zip(std::to_string(step)));
+      life.rest(2'000);
+    }
+    fs::rename(path("model.pt"), path("model.bak"));
+    life.rest(3'000);
+    life.died = true;
+    life.end(End::Killed);
+    EXPECT_EQ(read("model.pt"), zip(std::to_string(first + 4)));
+    EXPECT_EQ(read("model.bak"), zip(std::to_string(first + 3)));
+  }
+}
+
+// h5py.File(path, "a"): a table after the other, each with an open of its own.
+TEST_F(Lives, AFileThatIsPutTogetherOfPartsIsOneSave) {
+  const auto add = [this](const std::string& part) {
+    std::ofstream(path("all.bin"), std::ios::app) << part;
+  };
+  for (const char* first : {"1", "2"}) {
+    Life life(files("*.bin"));
+    for (const char* save : {"1", "2", "3"}) {
+      remove("all.bin");
+      for (const char* part : {"a", "b", "c", "d"}) {
+        add(std::string(first) + save + part);
+        life.look();
+        life.rest(100);
+      }
+      life.rest(1'300);
+    }
+    EXPECT_EQ(life.finished().size(), 3U);
+    remove("all.bin");
+    for (const char* part : {"a", "b"}) {
+      add(std::string(first) + "4" + part);
+      life.look();
+      life.rest(100);
+    }
+    life.died = true;
+    life.end(End::Killed);
+    const std::string last = first + std::string("3");
+    EXPECT_EQ(read("all.bin"), last + "a" + last + "b" + last + "c" + last + "d");
+  }
+}
+
+// A history, say: written over in place, twice a second, and larger each time.
+TEST_F(Lives, AFileThatIsLargerAtEachSaveIsRecordedAtEach) {
+  Life life(files("*.bin"));
+  std::string content;
+  for (int save = 0; save < 30; ++save) {
+    content = std::to_string(save) + content + std::to_string(save);
+    write("history.bin", content);
+    life.rest(500);
+  }
+  EXPECT_GT(life.finished().size(), 20U);
+}
+
+// The look at the next part falls while the file is open.
+TEST_F(Lives, APartThatIsAddedMakesNoLogOfItsFile) {
+  Life life(files("*.bin"), true);
+  for (const char* save : {"1", "2", "3"}) {
+    write("model.bin", save);
+    remove("all.bin");
+    for (const char* part : {"a", "b"}) {
+      std::ofstream file(path("all.bin"), std::ios::app);
+      file << save << part << std::flush;
+      life.look();
+      file.close();
+      life.rest(100);
+    }
+    life.rest(1'300);
+  }
+  EXPECT_EQ(life.finished().size(), 6U);
+  write("model.bin", "4");
+  remove("all.bin");
+  std::ofstream(path("all.bin"), std::ios::app) << "4a";
+  life.look();
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(read("all.bin"), "3a3b");
+  EXPECT_EQ(read("model.bin"), "3");
+}
+
+// Orbax: written as another folder, which gets its name when all of it is there.
+TEST_F(Lives, AFolderThatIsRenamedLeavesNoNamesBehind) {
+  for (const bool looks_last : {false, true}) {
+    Life life(files("*"));
+    for (const char* step : {"10", "20", "30", "40"}) {
+      const std::string name = (looks_last ? "b-" : "a-") + std::string(step);
+      fs::create_directories(path(name + ".tmp"));
+      life.look();
+      for (const char* file : {"a", "b"}) write(name + ".tmp/" + file, zip(step));
+      if ((step[0] == '4') == looks_last) life.look();
+      fs::rename(path(name + ".tmp"), path(name));
+      life.rest(1'500);
+      EXPECT_EQ(life.finished().empty() ? "" : life.finished().back().substr(0, 4), name);
+    }
+    life.end(End::Finished);
+  }
+}
+
+// The disk is full while the second file is written; the script closes it, and ends or goes on.
+TEST_F(Lives, ASaveOfWhichAFileIsTornIsNotTaken) {
+  for (const End how : {End::Failed, End::Killed, End::Stopped, End::Finished}) {
+    Life life(files("*.pt"));
+    const auto save = [&](const std::string& step) {
+      for (const char* name : {"model.pt", "optim.pt"}) write(name, zip(name + step));
+      life.rest(3'000);
+    };
+    for (const char* step : {"1", "2", "3"}) save(step);
+    write("model.pt", zip("model.pt4"));
+    write("optim.pt", zip("optim.pt4").substr(0, 30));
+    life.rest(5'000);
+    if (how == End::Finished) {
+      save("5");
+    } else {
+      life.end(how);
+    }
+    const std::string last = how == End::Finished ? "5" : "3";
+    EXPECT_EQ(read("model.pt"), zip("model.pt" + last));
+    EXPECT_EQ(read("optim.pt"), zip("optim.pt" + last));
+    EXPECT_EQ(life.finished().size(), how == End::Finished ? 8U : 6U);
+  }
+}
+
+TEST_F(Lives, ATornFileOfASetThatIsDueSpoilsItToo) {
+  Life life(files("*.pt"));
+  const std::string kinds[] = {"model_", "optim_", "sched_"};
+  for (const char* step : {"10.pt", "20.pt", "30.pt"}) {
+    for (const std::string& kind : kinds) write(kind + step, zip(kind));
+    life.rest(20'000);
+  }
+  write("model_40.pt", zip("model_"));
+  write("optim_40.pt", zip("optim_").substr(0, 30));
+  life.rest(20'000);
+  std::ofstream half(path("model_50.pt"));
+  half << "half" << std::flush;
+  for (int i = 0; i < 2; ++i) life.look();
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_FALSE(exists("model_40.pt"));
+  EXPECT_TRUE(exists("optim_30.pt"));
+}
+
+TEST_F(Lives, ATornSaveIsNotCopiedOverAndOver) {
+  const auto copies = [this] { return Keeper::open(files("*.pt")).value().record().number; };
+  Life life(files("*.pt"));
+  const auto save = [&](const std::string& step, bool torn) {
+    write("model.pt", zip("model.pt" + step));
+    write("optim.pt", torn ? zip("x").substr(0, 30) : zip("optim.pt" + step));
+    write("latest", "model.pt");
+    life.rest(30'000);
+  };
+  for (const char* step : {"1", "2", "3"}) save(step, false);
+  const auto before = copies();
+  save("4", true);
+  save("5", false);
+  EXPECT_LT(copies() - before, 12U);
+}
+
+// It is empty in each save: no disk was full.
+TEST_F(Lives, AnEmptyFileOfARankHindersNothing) {
+  Life life(files("*.pt"));
+  for (int save = 1; save <= 6; ++save) {
+    for (const char* name : {"model.pt", "optim_rank_0.pt"}) write(name, zip(std::to_string(save)));
+    write("optim_rank_1.pt", "");
+    life.rest(40'000);
+  }
+  life.died = true;
+  write("model.pt", zip("7").substr(0, 20));
+  life.end(End::Killed);
+  EXPECT_EQ(read("model.pt"), zip("6"));
+}
+
+TEST_F(Lives, PartsBehindATruncationAreOneSave) {
+  Life life(files("*.bin"));
+  for (const char* save : {"1", "2", "3", "4"}) {
+    write("all.bin", save + std::string("a"));
+    life.look();
+    life.rest(100);
+    for (const char* part : {"b", "c"}) {
+      std::ofstream(path("all.bin"), std::ios::app) << save << part;
+      life.look();
+      life.rest(100);
+    }
+    life.rest(1'500);
+    EXPECT_EQ(life.finished().size(), static_cast<std::size_t>(save[0] - '0'));
+  }
+  write("all.bin", "5a");
+  life.look();
+  life.rest(100);
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(read("all.bin"), "4a4b4c");
+}
+
+// They are written on, too, and the run goes on knowing what a save is.
+TEST_F(Lives, LinesOfALogUnlearnNothing) {
+  for (const int saves : {8, 0}) {
+    Life life({mount_, "ckpt", ""});
+    const auto line = [&] {
+      std::ofstream(path("log.txt"), std::ios::app) << "a line\n";
+      life.look();
+    };
+    for (int i = 0; i < 4 && saves > 0; ++i, life.rest(200)) line();
+    for (int save = 1; save <= saves; ++save) {
+      for (const char* name : {"model.pt", "optim.pt"}) {
+        write(name, zip(name + std::to_string(save)));
+        life.rest(3'000);
+      }
+      line();
+      life.rest(40'000);
+    }
+    if (saves == 0) {
+      write("model.pt", zip("half a save"));
+      life.rest(3'000);
+    }
+    life.died = true;
+    life.end(End::Killed);
+  }
+  EXPECT_EQ(read("model.pt"), zip("model.pt8"));
+  EXPECT_EQ(read("optim.pt"), zip("optim.pt8"));
+}
+
+TEST_F(Lives, OldOnesThatAreArchivedAreAwaitedByNobody) {
+  fs::create_directories(mount_ / "archive");
+  const auto name = [](int step) { return "epoch_" + std::to_string(step) + ".pt"; };
+  const auto archive = [&](int step) {
+    fs::rename(path(name(step)), mount_ / "archive" / name(step));
+  };
+  {
+    Life life(files("*.pt"));
+    for (int step = 1; step <= 8; ++step) {
+      if (step > 2) archive(step - 2);
+      life.look();
+      write(name(step), zip(name(step)));
+      life.rest(2'000);
+      EXPECT_EQ(life.finished().size(), static_cast<std::size_t>(step));
+      life.rest(step % 2 == 1 ? 5'000 : 40'000);
+    }
+    archive(7);
+    write(name(9), zip(name(9)));
+    for (int i = 0; i < 2; ++i) life.look();
+    life.died = true;
+    life.end(End::Killed);
+  }
+  EXPECT_TRUE(exists(name(9)));
+  for (const Shapes& set : Keeper::open(files("*.pt")).value().record().usual)
+    EXPECT_EQ(set.at("epoch_#.pt"), 1U);
+}
+
+TEST_F(Lives, WhatAPersonMovesAwayIsAwaitedForOneSaveAtMost) {
+  Life life(files("*.pt"));
+  write("old.pt", zip("old"));
+  life.rest(3'000);
+  for (int save = 1; save <= 8; ++save) {
+    if (save == 4) fs::rename(path("old.pt"), mount_ / "old.pt");
+    for (const char* each : {"model.pt", "optim.pt"}) write(each, zip(each + std::to_string(save)));
+    life.rest(15'000);
+  }
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(read("model.pt"), zip("model.pt8"));
+
+  EXPECT_EQ(life.finished().size(), 13U) << "without the second, the first that lacks it, and the "
+                                            "fourth";
+}
+
+// It was stopped on a full disk, when it had removed the save before.
+TEST_F(Lives, AStopOnATornSaveKeepsTheOneBefore) {
+  Life life(files("*.pt"));
+  const auto save = [&](const std::string& number, bool torn) {
+    write("model_" + number, zip("m" + number));
+    write("optim_" + number, torn ? zip("o").substr(0, 30) : zip("o" + number));
+    write("latest", "model_" + number);
+  };
+  for (const char* number : {"10.pt", "20.pt", "30.pt"}) {
+    save(number, false);
+    life.rest(20'000);
+  }
+  save("40.pt", true);
+  for (const char* name : {"model_30.pt", "optim_30.pt"}) remove(name);
+  life.end(End::Stopped);
+  EXPECT_EQ(there(), (Names{"model_10.pt", "optim_10.pt", "model_20.pt", "optim_20.pt",
+                            "model_30.pt", "optim_30.pt", "latest"}));
+  EXPECT_EQ(read("latest"), "model_30.pt");
+}
+
+TEST_F(Lives, AnEmptyFileOfARankCostsNoRunItsSaves) {
+  int save = 0;
+  for (const End how : {End::Killed, End::Killed, End::Stopped}) {
+    Life life(files("*.pt"));
+    for (int i = 0; i < 2; ++i) {
+      const std::string content = zip(std::to_string(++save));
+      for (const char* name : {"model.pt", "optim_rank_0.pt"}) write(name, content);
+      write("optim_rank_1.pt", "");
+      if (how != End::Stopped || i == 0) life.rest(40'000);
+    }
+    life.end(how);
+    EXPECT_EQ(read("model.pt"), zip(std::to_string(save)));
+  }
+}
+
+TEST_F(Lives, ARotationOfOneOfTwoFilesMixesNothing) {
+  Life life(files("*.pt *.bak"));
+  for (int save = 1; save <= 5; ++save) {
+    if (exists("model.pt")) fs::rename(path("model.pt"), path("model.bak"));
+    write("model.pt", zip("m" + std::to_string(save)));
+    life.rest(2'000);
+    if (save == 5) break;
+    write("optim.pt", zip("o" + std::to_string(save)));
+    life.rest(58'000);
+  }
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(read("model.pt"), zip("m4"));
+  EXPECT_EQ(read("optim.pt"), zip("o4"));
+}
+
+TEST_F(Lives, ABestModelBringsNoTornSaveIn) {
+  Life life(files("*.pt"));
+  const auto save = [&](const std::string& number, bool torn) {
+    write("model.pt", zip("m" + number));
+    write("optim.pt", torn ? zip("x").substr(0, 30) : zip("o" + number));
+  };
+  save("1", false);
+  write("best.pt", zip("b1"));
+  life.rest(10'000);
+  for (const char* number : {"2", "3"}) {
+    save(number, false);
+    life.rest(10'000);
+  }
+  save("4", true);
+  life.rest(5'000);
+  for (const char* best : {"b2", "b3"}) {
+    write("best.pt", zip(best));
+    life.rest(5'000);
+  }
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(read("model.pt"), zip("m3"));
+  EXPECT_EQ(read("optim.pt"), zip("o3"));
+}
+
+// A disk that stays full: the models go on, and nothing older is put beside them.
+TEST_F(Lives, ADiskThatStaysFullMixesNothing) {
+  Life life(files("*.pt"));
+  for (int save = 1; save <= 7; ++save) {
+    write("model.pt", zip(std::to_string(save)));
+    const std::string content = zip(std::to_string(save));
+    write("optim.pt", save > 3 ? content.substr(0, 30) : content);
+    life.rest(40'000);
+  }
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_TRUE(!exists("optim.pt") || read("optim.pt") == read("model.pt"));
+}
+
+TEST_F(Lives, TheFirstRotationLeavesACheckpointToStartOn) {
+  for (const char* name : {"model.pt", "model.h5"}) {
+    const bool zipped = std::string(name) == "model.pt";
+    const auto content = [&](const char* text) { return zipped ? zip(text) : hdf5(text); };
+    const std::string old = std::string(name) + ".bak";
+    Life life(files("*.pt *.h5 *.bak"));
+    write(name, content("1"));
+    life.rest(3'000);
+    fs::rename(path(name), path(old));
+    life.rest(3'000);
+    life.died = true;
+    life.end(End::Killed);
+    EXPECT_EQ(read(name), content("1")) << name;
+  }
+}
+
+// Written on once, at a run's start.
+TEST_F(Lives, ATextInTwoPartsUnlearnsNothing) {
+  for (const int saves : {8, 0}) {
+    Life life(files("*.pt *.txt"));
+    for (int i = 0; i < 2 && saves > 0; ++i, life.rest(200)) {
+      std::ofstream(path("config.txt"), std::ios::app) << "a line\n";
+      life.look();
+    }
+    for (int save = 1; save <= saves; ++save) {
+      for (const char* name : {"model.pt", "optim.pt"}) {
+        write(name, zip(name + std::to_string(save)));
+        life.rest(3'000);
+      }
+      life.rest(40'000);
+    }
+    if (saves == 0) {
+      write("model.pt", zip("half a save"));
+      life.rest(3'000);
+    }
+    life.died = true;
+    life.end(End::Killed);
+  }
+  EXPECT_EQ(read("model.pt"), zip("model.pt8"));
+  EXPECT_EQ(read("optim.pt"), zip("optim.pt8"));
+}
+
+}  // namespace
+}  // namespace spotter::guard
