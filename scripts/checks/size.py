@@ -9,8 +9,8 @@ from checks.files import ROOT, name, sources
 # smaller writes the new figure here.
 LIMITS = [
     ("product files", 525, 620),
-    ("product lines", 96947, 79000),
-    ("test lines", 138118, 94000),
+    ("product lines", 96909, 79000),
+    ("test lines", 138108, 94000),
     ("files under 40 lines, %", 9.5, 12),
     ("headers with at most one other user, %", 21.8, 20),
     ("lines that are #include, %", 3.6, 4),

@@ -41,9 +41,8 @@ TEST_F(Write, KnowsItsOwnWorkWhenAnAnswerWasLost) {
 TEST_F(Write, SendsLargeObjectsInPartsAndSmallOnesAtOnce) {
   const std::string big = noise((40U << 20) + 17);
   const std::string small = noise(1000);
-  const std::array objects{s3::NewObject{at("big"), big, {.absent = true}},
-                           s3::NewObject{at("small"), small, {}},
-                           s3::NewObject{at("none"), "", {}}};
+  const std::array objects{s3::NewObject{at("big"), big}, s3::NewObject{at("small"), small},
+                           s3::NewObject{at("none"), ""}};
   const auto etags = s3::upload(client_, objects);
   ASSERT_TRUE(etags) << etags.error().text();
   EXPECT_TRUE(server_.find("big")->bytes == big);
@@ -60,7 +59,7 @@ TEST_F(Write, LeavesNoHalfUploadBehind) {
     return refusal(403, "AccessDenied");
   });
   const std::string big = noise(40U << 20);
-  const std::array objects{s3::NewObject{at("big"), big, {}}};
+  const std::array objects{s3::NewObject{at("big"), big}};
   const auto etags = s3::upload(client_, objects);
   ASSERT_FALSE(etags);
   EXPECT_EQ(etags.error().kind, Kind::Permission);
@@ -76,56 +75,11 @@ TEST_F(Write, ReadsTheErrorInsideACompletionThatSays200) {
     }
   });
   const std::string big = noise(20U << 20);
-  const std::array objects{s3::NewObject{at("big"), big, {.absent = true}}};
+  const std::array objects{s3::NewObject{at("big"), big}};
   // The completion was carried out all the same: the next one finds no upload, and then itself.
   const auto etags = s3::upload(client_, objects);
   ASSERT_TRUE(etags) << etags.error().text();
   EXPECT_EQ((*etags)[0], server_.find("big")->etag);
-}
-
-// S3 does so: after a 409 there is nothing left to complete.
-TEST_F(Write, UploadsAgainFromTheStartAfterAConflict) {
-  std::atomic<int> left = 2;
-  server_.refuse([&](const Request& request) -> std::optional<Reply> {
-    const bool completes = request.method == "POST" && request.query.contains("uploadId");
-    if (!completes || left-- <= 0) return std::nullopt;
-    return refusal(409, "ConditionalRequestConflict");
-  });
-  const std::string big = noise(20U << 20);
-  const std::array objects{s3::NewObject{at("big"), big, {.absent = true}}};
-  const auto etags = s3::upload(client_, objects);
-  ASSERT_TRUE(etags) << etags.error().text();
-  EXPECT_TRUE(server_.find("big")->bytes == big);
-  std::map<std::string, int> parts;  // by upload
-  for (const Request& request : server_.requests())
-    if (request.query.contains("partNumber")) ++parts[request.query.at("uploadId")];
-  EXPECT_EQ(parts.size(), 3U);
-  for (const auto& [id, sent] : parts) EXPECT_EQ(sent, 2) << id;
-}
-
-TEST_F(Write, BeginsNoUploadForEverAfterConflicts) {
-  server_.refuse([](const Request& request) -> std::optional<Reply> {
-    if (request.method != "POST" || !request.query.contains("uploadId")) return std::nullopt;
-    return refusal(409, "ConditionalRequestConflict");
-  });
-  const std::string big = noise(20U << 20);
-  const std::array objects{s3::NewObject{at("big"), big, {.absent = true}}};
-  const auto etags = s3::upload(client_, objects);
-  ASSERT_FALSE(etags);
-  EXPECT_EQ(etags.error().code, "ConditionalRequestConflict");
-  EXPECT_EQ(server_.open_uploads(), 0U);
-  EXPECT_FALSE(server_.find("big"));
-}
-
-TEST_F(Write, CompletesOnlyWhereNobodyElseHas) {
-  server_.put("big", "theirs");
-  const std::string big = noise(20U << 20);
-  const std::array objects{s3::NewObject{at("big"), big, {.absent = true}}};
-  const auto etags = s3::upload(client_, objects);
-  ASSERT_FALSE(etags);
-  EXPECT_EQ(etags.error().kind, Kind::Exists);
-  EXPECT_EQ(server_.find("big")->bytes, "theirs");
-  EXPECT_EQ(server_.open_uploads(), 0U);
 }
 
 }  // namespace

@@ -375,7 +375,7 @@ Result<void> Sender::send_together(const std::vector<OnItsWay>& files,
   for (const OnItsWay& each : files) {
     const std::string key = key_of({each.wanted->path, each.file});
     if ((each.file.bytes > 0 || group_.empty()) && keys.insert(key).second)
-      objects.push_back({bucket_.where(key), each.content->bytes(), {}});
+      objects.push_back({bucket_.where(key), each.content->bytes()});
   }
   // A file that is not as it was recorded is found while it is sent: nothing names it before the
   // manifest, which is written last.

@@ -71,11 +71,6 @@ FailureKind kind_of(const Request& request, int status, std::string_view code) {
   return status == 401 || status == 403 ? FailureKind::Permission : FailureKind::Refused;
 }
 
-bool is_completion(const Request& request) {
-  return request.method == "POST" &&
-         std::ranges::any_of(request.query, [](const auto& it) { return it.first == "uploadId"; });
-}
-
 Next next_of(int status, std::string_view code, bool names_another_region) {
   if (among(slow, code) || status == 503 || status == 429) return Next::SlowDown;
   if (among(transient, code)) return Next::Retry;
@@ -114,8 +109,6 @@ Judgement judge(const Request& request, const Answer& answer) {
   judgement.endpoint = std::move(refusal.endpoint);
   if (judgement.endpoint.empty()) judgement.endpoint = host_of(answer.header("location"));
   judgement.next = next_of(answer.status, refusal.code, !judgement.region.empty());
-  // The upload is of no use any more: upload() begins another.
-  if (answer.status == 409 && is_completion(request)) judgement.next = Next::Fail;
   judgement.failure = {.kind = kind_of(request, answer.status, refusal.code),
                        .code = std::move(refusal.code),
                        .message = std::move(refusal.message),

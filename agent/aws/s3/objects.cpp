@@ -30,7 +30,6 @@ Request request_of(const Object& object, std::span<char> into) {
 
 constexpr std::size_t most_parts = 10'000;
 constexpr std::chrono::milliseconds moment{100};
-constexpr int most_beginnings = 4;  // of one object: a 409 has its end in another's write
 // Parts that stay cost a little until a lifecycle rule removes them; a stop must not wait for it.
 constexpr std::chrono::seconds longest_abort{2};
 
@@ -67,7 +66,6 @@ class Upload {
   void send(std::size_t number);
   void complete();
   void completed(const Answer& answer);
-  void begin_again(Failure conflict);
   void put_at_once();
   void fail(Failure failure);
 
@@ -80,7 +78,6 @@ class Upload {
   std::string completion_;  // the body, while it is sent
   std::vector<wire::UploadedPart> parts_;
   std::size_t open_ = 0;
-  int beginnings_ = 1;
   int completions_ = 0;
   bool completing_ = false;
   std::vector<Client::CallId> calls_;
@@ -117,7 +114,6 @@ void Upload::put_at_once() {
   put.body = object_.bytes;
   put.headers = {{std::string(writer_header), writer_},
                  {"x-amz-checksum-crc32c", wire::to_base64(bytes_of(crc32c(0, object_.bytes)))}};
-  add_condition(put.headers, object_.condition);
   start(std::move(put), [this](const Result<Answer, Failure>& answer) {
     if (!answer) return fail(answer.error());
     etag_ = answer->header("etag");
@@ -160,26 +156,10 @@ void Upload::complete() {
   Request post = request("POST");
   post.query = {{"uploadId", id_}};
   post.body = completion_;
-  add_condition(post.headers, object_.condition);
   start(std::move(post), [this](const Result<Answer, Failure>& answer) {
     if (answer) return completed(*answer);
-    if (answer.error().status == 409) return begin_again(answer.error());
     fail(answer.error());
   });
-}
-
-// Another wrote or deleted the object meanwhile, and S3 completes this upload no more.
-// https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
-void Upload::begin_again(Failure conflict) {
-  if (beginnings_ == most_beginnings) return fail(std::move(conflict));
-  ++beginnings_;
-  Request abort = request("DELETE");
-  abort.query = {{"uploadId", std::exchange(id_, {})}};
-  start(std::move(abort), [](const auto&) {});  // S3 may have removed it already
-  completing_ = false;
-  completions_ = 0;
-  parts_.clear();
-  begin();
 }
 
 // S3 says 200 before it knows.
@@ -190,15 +170,11 @@ void Upload::completed(const Answer& answer) {
     return ended_();
   }
   if (etag.error().code == "InternalError" && completions_ < 3) return complete();
-  const bool late = etag.error().code == "PreconditionFailed";
-  Failure failure{.kind = late ? Failure::Kind::Exists : Failure::Kind::Refused,
-                  .code = etag.error().code,
-                  .message = etag.error().message,
-                  .bucket = object_.location.bucket,
-                  .key = object_.location.key,
-                  .status = answer.status};
-  if (failure.code == "ConditionalRequestConflict") return begin_again(std::move(failure));
-  fail(std::move(failure));
+  fail({.code = etag.error().code,
+        .message = etag.error().message,
+        .bucket = object_.location.bucket,
+        .key = object_.location.key,
+        .status = answer.status});
 }
 
 void Upload::abandon() {
@@ -376,11 +352,6 @@ std::string new_writer() {
   return name;
 }
 
-void add_condition(Headers& headers, const Condition& condition) {
-  if (condition.absent) headers.emplace_back("If-None-Match", "*");
-  if (!condition.etag.empty()) headers.emplace_back("If-Match", condition.etag);
-}
-
 Result<std::string, Failure> settle(Client& client, const wire::S3Location& location,
                                     const std::string& writer, const Failure& failure) {
   Request request{.method = "HEAD", .bucket = location.bucket, .key = location.key};
@@ -409,7 +380,8 @@ Request put_request(const wire::S3Location& location, std::string_view bytes,
   else
     request.headers.emplace_back("x-amz-checksum-crc32c",
                                  wire::to_base64(bytes_of(crc32c(0, bytes))));
-  add_condition(request.headers, condition);
+  if (condition.absent) request.headers.emplace_back("If-None-Match", "*");
+  if (!condition.etag.empty()) request.headers.emplace_back("If-Match", condition.etag);
   return request;
 }
 

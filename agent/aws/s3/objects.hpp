@@ -83,7 +83,6 @@ Request put_request(const wire::S3Location& location, std::string_view bytes,
 // The parts of a write that put() and upload() share.
 inline constexpr std::string_view writer_header = "x-amz-meta-spotter-writer";
 std::string new_writer();  // names one write among all
-void add_condition(Headers& headers, const Condition& condition);
 // After S3 says that a write is too late: the object's ETag if it was this very write that made it.
 Result<std::string, Failure> settle(Client& client, const wire::S3Location& location,
                                     const std::string& writer, const Failure& failure);
@@ -94,16 +93,14 @@ Result<std::string, Failure> settle(Client& client, const wire::S3Location& loca
 struct NewObject {
   wire::S3Location location;
   std::string_view bytes;  // must stay until upload() returns
-  Condition condition;
 };
 
 // Objects up to this size are put at once. S3 takes parts of 5 MiB and more, 10,000 at most.
 inline constexpr std::size_t part_bytes = 16U << 20;
 
 // The ETags of the new objects, in their order. After a failure some of them may have been made;
-// what was begun of the others is removed, as far as S3 can be reached. An object that S3 refuses
-// to complete because of another's write (409) is uploaded again from its start, a few times. Gives
-// up soon after `stop`, when given, answers true.
+// what was begun of the others is removed, as far as S3 can be reached. Gives up soon after `stop`,
+// when given, answers true.
 Result<std::vector<std::string>, Failure> upload(Client& client, std::span<const NewObject> objects,
                                                  const std::function<bool()>& stop = {});
 
