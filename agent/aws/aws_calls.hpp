@@ -7,7 +7,6 @@
 
 #include "agent/aws/aws_client.hpp"
 #include "agent/aws/formats/aws_error.hpp"
-#include "agent/aws/formats/batch.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/imds.hpp"
 #include "agent/aws/formats/pages.hpp"
@@ -39,31 +38,29 @@ class AwsCalls : Pinned {
   static Result<std::unique_ptr<AwsCalls>> open();
   // Or another one.
   static std::unique_ptr<AwsCalls> open(const Region& region);
-  ~AwsCalls();
 
-  const Region& region() const;
+  const Region& region() const { return client_.region(); }
   // By AWS's clock, once it has answered: that of this machine may be wrong.
-  wire::WallTime now() const;
+  wire::WallTime now() const { return client_.aws_time(); }
 
   // The body of a 200; an error's message names the action. Throttling and AWS's own trouble were
   // waited out for a minute at most.
-  Result<std::string, CallError> perform(const wire::BatchCall& call);
-  Result<std::string, CallError> perform(const wire::EfsCall& call);
-  Result<std::string, CallError> perform(const wire::Query& query);
-  // The value of an SSM parameter.
-  Result<std::string, CallError> parameter(const std::string& name);
-  // The on-demand price of the type in that region, in dollars an hour.
-  Result<double, CallError> on_demand_price(const InstanceType& type, const Region& region);
-  // The account's value of EC2's quota of this code in this region (aws/formats/services.hpp).
-  Result<double, CallError> ec2_quota(const std::string& code);
+  template <class Call>
+  Result<std::string, CallError> perform(const Call& call) {
+    return send(as_http(call));
+  }
 
   // The same, decoded.
   template <class Call, class T, class... Wanted>
   Result<T, CallError> ask(const Call& call,
                            Result<T> (*decode)(std::string_view, const Wanted&...),
                            const Wanted&... wanted) {
-    return decoded(call, perform(call),
-                   [&](std::string_view body) { return decode(body, wanted...); });
+    const wire::HttpCall sent = as_http(call);
+    const std::string body = TRY(send(sent));
+    auto value = decode(body, wanted...);
+    if (value) return std::move(*value);
+    return tl::unexpected(
+        wire::unreadable({name_of(sent) + ": " + value.error().message}, sent.repeatable));
   }
   template <class Request>
   Result<typename Request::Answer, CallError> ask(const Request& request) {
@@ -96,22 +93,15 @@ class AwsCalls : Pinned {
   }
 
  private:
-  struct Parts;
-  explicit AwsCalls(std::unique_ptr<Parts> parts);
-  template <class T, class Call>
-  Result<T, CallError> wait_for(const Call& call, const std::string& action);
-
-  template <class Call, class Decode>
-  static auto decoded(const Call& call, const Result<std::string, CallError>& body, Decode decode)
-      -> Result<typename decltype(decode(std::string_view()))::value_type, CallError> {
-    if (!body) return tl::unexpected(body.error());
-    auto value = decode(*body);
-    if (value) return std::move(*value);
-    return tl::unexpected(
-        wire::unreadable({call.action + ": " + value.error().message}, call.repeatable));
+  explicit AwsCalls(act::AwsSettings settings) : client_(http_, std::move(settings)) {}
+  Result<std::string, CallError> send(const wire::HttpCall& call);
+  static std::string name_of(const wire::HttpCall& call) {
+    return call.action + (call.subject.empty() ? "" : " " + call.subject);
   }
 
-  std::unique_ptr<Parts> parts_;
+  asio::io_context context_{1};
+  io::HttpClient http_{context_};
+  act::AwsClient client_;
 };
 
 }  // namespace spotter::command

@@ -105,22 +105,12 @@ bool worth_retrying(const CallError& error, Repeatable repeatable) {
 }
 
 // A refusal for lack of permission says what to allow, instead of AWS's half a kilobyte.
-void explain(CallError& error, const SignedCall& call) {
+void explain(CallError& error, const wire::HttpCall& call) {
   const bool refused = error.code == "UnauthorizedOperation" || error.code == "AccessDenied" ||
                        error.code == "AccessDeniedException";
   if (refused)
     error.message = wire::missing_permission(call.service + ":" + call.action, error.message);
   error.action = call.action;
-}
-
-template <class T>
-asio::awaitable<Result<T, CallError>> decoded(
-    asio::awaitable<Result<std::string, CallError>> asking, Result<T> (*decode)(std::string_view)) {
-  const Result<std::string, CallError> body = co_await std::move(asking);
-  if (!body) co_return tl::unexpected(body.error());
-  auto value = decode(*body);
-  if (!value) co_return tl::unexpected(wire::unreadable(value.error(), Repeatable::Read));
-  co_return std::move(*value);
 }
 
 }  // namespace
@@ -154,85 +144,8 @@ asio::awaitable<Result<wire::Credentials>> AwsClient::credentials() {
   co_return failure("the wait for credentials was given up");
 }
 
-asio::awaitable<Result<std::string, CallError>> AwsClient::query(wire::Query query,
-                                                                 Duration deadline) {
-  SignedCall call{.service = query.service,
-                  .action = query.action,
-                  .request = {},
-                  .repeatable = query.repeatable,
-                  .region = query.region.empty() ? settings_.region : query.region};
-  call.request.method = "POST";
-  call.request.url = endpoint(settings_.environment, query.service, call.region) + "/";
-  call.request.headers.emplace_back("Content-Type",
-                                    "application/x-www-form-urlencoded; charset=utf-8");
-  call.request.body = wire::form_body(query);
-  call.request.fresh_connection = query.repeatable != Repeatable::Read;
-  return perform(std::move(call), deadline);
-}
-
-asio::awaitable<Result<std::string, CallError>> AwsClient::read_json(
-    std::string service, std::string target, std::string body, Duration deadline, Region region) {
-  if (region.empty()) region = settings_.region;
-  SignedCall call{.service = service,
-                  .action = target.substr(target.find('.') + 1),
-                  .request = {},
-                  .repeatable = Repeatable::Read,
-                  .region = region};
-  call.request.method = "POST";
-  call.request.url = endpoint(settings_.environment, service, region) + "/";
-  call.request.headers.emplace_back("Content-Type", "application/x-amz-json-1.1");
-  call.request.headers.emplace_back("X-Amz-Target", target);
-  call.request.body = std::move(body);
-  return perform(std::move(call), deadline);
-}
-
-asio::awaitable<Result<std::string, CallError>> AwsClient::ssm_parameter(std::string name,
-                                                                         Duration deadline) {
-  return decoded(
-      read_json("ssm", "AmazonSSM.GetParameter", wire::encode_get_parameter(name), deadline),
-      wire::decode_get_parameter);
-}
-
-asio::awaitable<Result<double, CallError>> AwsClient::ec2_quota(std::string code,
+asio::awaitable<Result<std::string, CallError>> AwsClient::send(wire::HttpCall call,
                                                                 Duration deadline) {
-  return decoded(read_json("servicequotas", "ServiceQuotasV20190624.GetServiceQuota",
-                           wire::encode_get_ec2_quota(code), deadline),
-                 wire::decode_get_ec2_quota);
-}
-
-asio::awaitable<Result<double, CallError>> AwsClient::on_demand_price(InstanceType type,
-                                                                      Region region,
-                                                                      Duration deadline) {
-  return decoded(read_json("pricing", "AWSPriceListService.GetProducts",
-                           wire::encode_get_products(type.view(), region.view()), deadline,
-                           Region(wire::price_list_region(region.view()))),
-                 wire::decode_get_products);
-}
-
-asio::awaitable<Result<std::string, CallError>> AwsClient::batch(wire::BatchCall call,
-                                                                 Duration deadline) {
-  SignedCall signed_call{
-      .service = "batch", .action = call.action, .request = {}, .repeatable = call.repeatable};
-  signed_call.request.method = "POST";
-  signed_call.request.url =
-      endpoint(settings_.environment, "batch", settings_.region) + wire::path_of(call);
-  signed_call.request.headers.emplace_back("Content-Type", "application/json");
-  signed_call.request.body = std::move(call.body);
-  signed_call.request.fresh_connection = call.repeatable != Repeatable::Read;
-  return perform(std::move(signed_call), deadline);
-}
-
-asio::awaitable<Result<std::string, CallError>> AwsClient::efs(wire::EfsCall call,
-                                                               Duration deadline) {
-  constexpr const char* service = "elasticfilesystem";
-  SignedCall signed_call{
-      .service = service, .action = call.action, .request = {}, .repeatable = call.repeatable};
-  signed_call.request.url = endpoint(settings_.environment, service, settings_.region) + call.path;
-  return perform(std::move(signed_call), deadline);
-}
-
-asio::awaitable<Result<std::string, CallError>> AwsClient::perform(SignedCall call,
-                                                                   Duration deadline) {
   const auto until = Steady::now() + deadline;
   bool renewed = false;    // the credentials, or our idea of the time: once
   bool unsettled = false;  // an earlier attempt may have been carried out
@@ -276,18 +189,23 @@ bool AwsClient::renew(const CallError& error) {
   return keys_may_be_old || clock_was_wrong;
 }
 
-asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const SignedCall& call,
+asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const wire::HttpCall& call,
                                                                    Duration left) {
   const Result<wire::Credentials> keys = co_await credentials();
   if (!keys) {
     CallError error{.kind = Kind::NoCredentials, .message = keys.error().message};
     co_return tl::unexpected(std::move(error));
   }
-  io::HttpRequest request = call.request;
+  const Region& region = call.region.empty() ? settings_.region : call.region;
+  io::HttpRequest request{
+      .method = call.method,
+      .url = endpoint(settings_.environment, call.service, region) + call.target,
+      .headers = call.headers,
+      .body = call.body,
+      .fresh_connection = call.repeatable != Repeatable::Read};
   request.timeout =
       call.repeatable == Repeatable::No ? left : std::min(left, settings_.retry.longest_attempt);
   request.connect_timeout = std::min(request.connect_timeout, request.timeout);
-  const Region& region = call.region.empty() ? settings_.region : call.region;
   const auto skew = skew_;
   const SigningScope scope{call.service, region.str(), now()};
   sign(request, *keys, scope);

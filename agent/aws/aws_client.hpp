@@ -10,7 +10,6 @@
 #include <random>
 
 #include "agent/aws/formats/aws_error.hpp"
-#include "agent/aws/formats/batch.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/imds.hpp"
 #include "agent/aws/formats/pages.hpp"
@@ -80,15 +79,6 @@ struct CallTally {
 };
 using CallTallies = std::map<std::pair<std::string, std::string>, CallTally>;
 
-// One call that is signed and sent as it is; query(), batch() and ssm_parameter() make these.
-struct SignedCall {
-  std::string service;
-  std::string action;
-  io::HttpRequest request;  // unsigned
-  wire::Repeatable repeatable = wire::Repeatable::No;
-  Region region = {};  // that the signature names; empty: the client's
-};
-
 // Threading: the io_context's one thread. Must outlive its calls, and `http` outlives both.
 class AwsClient {
  public:
@@ -110,20 +100,7 @@ class AwsClient {
                                                                         Duration deadline);
 
   // The body of a 200.
-  asio::awaitable<Result<std::string, CallError>> query(wire::Query query, Duration deadline);
-
-  // SSM GetParameter WithDecryption: the value.
-  asio::awaitable<Result<std::string, CallError>> ssm_parameter(std::string name,
-                                                                Duration deadline);
-  // Service Quotas' value for EC2's quota of this code.
-  asio::awaitable<Result<double, CallError>> ec2_quota(std::string code, Duration deadline);
-  // An instance's on-demand price in that region, in dollars an hour (aws/formats/services.hpp).
-  asio::awaitable<Result<double, CallError>> on_demand_price(InstanceType type, Region region,
-                                                             Duration deadline);
-
-  // The JSON of a 200.
-  asio::awaitable<Result<std::string, CallError>> batch(wire::BatchCall call, Duration deadline);
-  asio::awaitable<Result<std::string, CallError>> efs(wire::EfsCall call, Duration deadline);
+  asio::awaitable<Result<std::string, CallError>> send(wire::HttpCall call, Duration deadline);
 
   // Now by AWS's clock, as its newest answer says it; by ours before the first one.
   wire::WallTime aws_time() const { return settings_.clock() + ahead_; }
@@ -133,12 +110,8 @@ class AwsClient {
   const CallTallies& tallies() const { return tallies_; }
 
  private:
-  // The JSON 1.1 of an action that only reads. `region`: empty: the client's.
-  asio::awaitable<Result<std::string, CallError>> read_json(std::string service, std::string target,
-                                                            std::string body, Duration deadline,
-                                                            Region region = {});
-  asio::awaitable<Result<std::string, CallError>> perform(SignedCall call, Duration deadline);
-  asio::awaitable<Result<std::string, CallError>> attempt(const SignedCall& call, Duration left);
+  asio::awaitable<Result<std::string, CallError>> attempt(const wire::HttpCall& call,
+                                                          Duration left);
   bool renew(const CallError& error);  // true: worth an immediate second attempt
   void note_time(const io::HttpResponse& response);
   void learn_clock(const io::HttpResponse& response, std::chrono::seconds skew);
@@ -163,9 +136,9 @@ class AwsClient {
 template <class Request>
 asio::awaitable<Result<typename Request::Answer, CallError>> AwsClient::call(Request request,
                                                                              Duration deadline) {
-  wire::Query encoded = encode(request);  // found beside the request
-  const wire::Repeatable repeatable = encoded.repeatable;
-  Result<std::string, CallError> body = co_await query(std::move(encoded), deadline);
+  wire::HttpCall sent = as_http(encode(request));  // found beside the request
+  const wire::Repeatable repeatable = sent.repeatable;
+  Result<std::string, CallError> body = co_await send(std::move(sent), deadline);
   if (!body) co_return tl::unexpected(std::move(body.error()));
   auto answer = wire::decode<Request>(*body);
   if (!answer) co_return tl::unexpected(wire::unreadable(answer.error(), repeatable));

@@ -132,6 +132,12 @@ std::string text_field(const Json& object, const char* name) {
   return field->get<std::string>();
 }
 
+const Json& object_field(const Json& object, const char* name) {
+  static const Json none = Json::object();
+  const auto field = object.find(name);
+  return field == object.end() || !field->is_object() ? none : *field;
+}
+
 std::optional<std::uint64_t> count_field(const Json& object, const char* name, std::uint64_t most) {
   const auto field = object.find(name);
   if (field == object.end() || !field->is_number_unsigned()) return std::nullopt;

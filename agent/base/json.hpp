@@ -44,6 +44,8 @@ Result<Json> parse_json_object(std::string_view text);
 std::string text_field(const Json& object, const char* name);
 // Fails in those cases, and for an empty text.
 Result<std::string> required_text(const Json& object, const char* name);
+// An empty one when the field is absent, or no object.
+const Json& object_field(const Json& object, const char* name);
 // Nothing when the field is absent, no whole number, or not within 0 and `most`.
 std::optional<std::uint64_t> count_field(const Json& object, const char* name,
                                          std::uint64_t most = UINT64_MAX);

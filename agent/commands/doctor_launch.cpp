@@ -77,7 +77,7 @@ Findings quotas_of(AwsCalls& calls, const std::vector<wire::TypeSize>& sizes, Qu
   }
   Findings findings;
   for (auto& [code, it] : counted) {
-    const auto value = calls.ec2_quota(std::string(code));
+    const auto value = calls.ask(wire::GetEc2Quota{std::string(code)});
     if (!value) {
       findings.push_back({"quota", Verdict::Warn, value.error().message,
                           "whether it suffices is open; look in the console"});

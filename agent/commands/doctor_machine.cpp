@@ -58,7 +58,7 @@ Findings examine_repository(AwsCalls& calls, const config::Code& code, bool on_i
   std::string token;
   if (code.token) {
     const auto parameter = [&](const std::string& name) -> Result<config::Secret> {
-      return config::Secret(TRY(calls.parameter(name)));
+      return config::Secret(TRY(calls.ask(wire::GetParameter{name})));
     };
     const auto secret = config::resolve(*code.token, here.variables, parameter);
     if (!secret) return {{"code", Verdict::Fail, secret.error().message, "mend code.token"}};

@@ -89,7 +89,7 @@ Result<std::string> held(const std::string& text, const std::string& job_file) {
 
 Result<std::string, CallError> image_of(AwsCalls& calls, const config::Launch& launch) {
   if (!launch.image.starts_with(image_parameter)) return launch.image;
-  auto image = calls.parameter(launch.image.substr(image_parameter.size()));
+  auto image = calls.ask(wire::GetParameter{launch.image.substr(image_parameter.size())});
   if (!image || image->starts_with("ami-")) return image;
   return failed(launch.image + " is '" + *image + "', which is no image");
 }

@@ -60,7 +60,7 @@ PoolPrices prices_now(AwsCalls& calls, const config::Launch& launch) {
   read_spot(calls, launch, prices);
   std::optional<double> least;
   for (const std::string& type : launch.instance_types) {
-    const auto price = calls.on_demand_price(InstanceType(type), calls.region());
+    const auto price = calls.ask(wire::GetProducts{InstanceType(type), calls.region()});
     if (price && *price > 0)
       least = std::min(least.value_or(*price), *price);
     else if (!price && prices.trouble.empty())

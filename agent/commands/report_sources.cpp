@@ -386,7 +386,7 @@ class Asker {
   void ask_on_demand() {
     const auto calls = AwsCalls::open(region_);
     for (const std::string& type : asked_.types) {
-      const auto price = calls->on_demand_price(InstanceType(type), region_);
+      const auto price = calls->ask(wire::GetProducts{InstanceType(type), region_});
       if (!price) {
         into_.notes.push_back("AWS was asked for the on-demand price of " + type + ": " +
                               price.error().message);

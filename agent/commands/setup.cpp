@@ -92,7 +92,6 @@ Result<void> make_roles(AwsCalls& calls, const RoleCommands& commands) {
     const auto done = calls.perform(
         wire::Query{.service = "iam",
                     .action = call.action,
-                    .version = "2010-05-08",
                     .repeatable = wire::Repeatable::Read,  // what it makes twice is there already
                     .parameters = call.parameters,
                     .region = Region(wire::partition_of(calls.region().view()).iam_region)});

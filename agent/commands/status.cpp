@@ -438,7 +438,7 @@ class Looker {
         const bool up =
             it.state == wire::InstanceState::Pending || it.state == wire::InstanceState::Running;
         if (!up || !it.lifecycle.empty() || prices.contains(it.type.str())) continue;
-        if (const auto price = calls.on_demand_price(it.type, calls.region()))
+        if (const auto price = calls.ask(wire::GetProducts{it.type, calls.region()}))
           prices.emplace(it.type.str(), *price);
       }
     }

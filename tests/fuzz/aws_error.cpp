@@ -21,7 +21,7 @@ void examine(std::string_view bytes) {
     must(std::ranges::none_of(error.message, [](unsigned char byte) { return byte < 0x20; }),
          "and it stays one line");
   }
-  const auto parameter = wire::decode_get_parameter(bytes);
+  const auto parameter = wire::decode<wire::GetParameter>(bytes);
   must(parameter || parameter.error().message.starts_with("the answer of GetParameter"),
        "a secret is never shown");
 }

@@ -50,7 +50,7 @@ void examine(std::string_view bytes) {
       {{}, wire::parse_history(parts[0]), wire::parse_curve(parts[1]).curve, {}});
   input.status = parts[2];
   input.log = parts[3];
-  if (const auto price = wire::decode_get_products(parts[4])) {
+  if (const auto price = wire::decode<wire::GetProducts>(parts[4])) {
     must(*price > 0 && std::isfinite(*price), "a price is one");
     input.prices.on_demand_of_all = *price;
   }

@@ -73,9 +73,12 @@ def encoders():
                                     re.S):
         service = re.search(r'\.service = "(sts|sns)"', body)[1]
         ec2[request] = f"{service}:" + re.search(r'\.action = "(\w+)"', body)[1]
-    for request in re.findall(r"EfsCall encode\(const (\w+)&", services):
-        assert f'"{request}"' in services, request
-        ec2[request] = f"elasticfilesystem:{request}"
+    for request, body in re.findall(r"HttpCall encode\(const (\w+)&[^)]*\) \{(.*?)\n\}", services,
+                                    re.S):
+        if action := re.search(r'efs_call\("(\w+)"', body):
+            ec2[request] = f"elasticfilesystem:{action[1]}"
+        else:
+            ec2[request] = ":".join(re.search(r'json_call\("(\w+)", "\w+\.(\w+)"', body).groups())
     assert len(ec2) > 20, ec2
     return ec2
 
@@ -134,16 +137,10 @@ def calls_of(files):
             note(launch_requests())
         if "wire::describe_history(" in source:
             note(histories())
-        if re.search(r"\b(ssm_parameter|calls\.parameter)\(", source):
-            note({"ssm:GetParameter"})
         if '"-t", "efs"' in source:  # its option iam; root gives the job's folder to the user
             note({f"elasticfilesystem:Client{it}" for it in ("Mount", "RootAccess", "Write")})
         if "wire::git_password(" in source:
             note({"codecommit:GitPull"})
-        if "calls.ec2_quota(" in source:
-            note({"servicequotas:GetServiceQuota"})
-        if re.search(r"(->|\.)on_demand_price\(", source):
-            note({"pricing:GetProducts"})
     return found
 
 

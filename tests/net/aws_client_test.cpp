@@ -219,7 +219,7 @@ TEST_F(Aws, SaysWhenThereAreNoCredentials) {
 
 TEST_F(Aws, ReadsAParameter) {
   script_ = {{.body = R"({"Parameter":{"Name":"/k","Type":"SecureString","Value":"s3cret"}})"}};
-  EXPECT_EQ(run(context_, client_.ssm_parameter("/k", 5s)).value(), "s3cret");
+  EXPECT_EQ(call(wire::GetParameter{"/k"}).value(), "s3cret");
   EXPECT_EQ(server_.requests().at(0)["X-Amz-Target"], "AmazonSSM.GetParameter");
 }
 

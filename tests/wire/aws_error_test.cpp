@@ -55,12 +55,18 @@ TEST(AwsError, IsClassified) {
 }
 
 TEST(Ssm, ReadsTheParameterAndNeverQuotesIt) {
-  EXPECT_EQ(encode_get_parameter("/wandb/key"), R"({"Name":"/wandb/key","WithDecryption":true})");
-  EXPECT_EQ(decode_get_parameter(R"({"Parameter":{"Name":"/k","Value":"s3cret"}})").value(),
+  const HttpCall call = encode(GetParameter{"/wandb/key"});
+  EXPECT_EQ(call.body, R"({"Name":"/wandb/key","WithDecryption":true})");
+  EXPECT_EQ(call.subject, "/wandb/key");
+  EXPECT_EQ(decode<GetParameter>(R"({"Parameter":{"Name":"/k","Value":"s3cret"}})").value(),
             "s3cret");
-  const auto broken = decode_get_parameter(R"({"Parameter":{"Value":"s3cret")");
-  ASSERT_FALSE(broken);
-  EXPECT_EQ(broken.error().message.find("s3cret"), std::string::npos);
+  for (const char* broken :
+       {R"({"Parameter":{"Value":"s3cret")", R"({"Parameter":"s3cret"})",
+        R"({"Parameter":{"Value":["s3cret"]}})", R"({"Parameter":{"Value":null,"V":"s3cret"}})"}) {
+    const auto read = decode<GetParameter>(broken);
+    ASSERT_FALSE(read) << broken;
+    EXPECT_EQ(read.error().message.find("s3cret"), std::string::npos) << read.error().message;
+  }
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ const BatchDefinition definition{.name = "train",
                                  .volumes = {{.mount = "/efs", .file_system = "fs-1"}}};
 
 TEST(BatchRequests, AreWhatTheCommandTakes) {
-  EXPECT_EQ(path_of(create(environment)), "/v1/createcomputeenvironment");
+  EXPECT_EQ(as_http(create(environment)).target, "/v1/createcomputeenvironment");
   const auto text = command_of({"SubmitJob", R"({"jobName":"it's"})"});
   EXPECT_EQ(text, "aws batch submit-job --cli-input-json '{\n  \"jobName\": \"it'\\''s\"\n}'");
 }

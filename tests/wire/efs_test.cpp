@@ -6,13 +6,14 @@ namespace spotter::wire {
 namespace {
 
 TEST(Efs, AsksForOneFileSystem) {
-  const EfsCall call = encode(DescribeFileSystems{"fs-0123"});
-  EXPECT_EQ(call.action, "DescribeFileSystems");
-  EXPECT_EQ(call.path, "/2015-02-01/file-systems?FileSystemId=fs-0123");
+  const HttpCall call = encode(DescribeFileSystems{"fs-0123"});
+  EXPECT_EQ(call.service + ":" + call.action, "elasticfilesystem:DescribeFileSystems");
+  EXPECT_EQ(call.method, "GET");
+  EXPECT_EQ(call.target, "/2015-02-01/file-systems?FileSystemId=fs-0123");
 }
 
 TEST(Efs, TheNextPageIsAskedForByItsMarker) {
-  EXPECT_EQ(encode(DescribeMountTargets{"fs-0123", "a/b="}).path,
+  EXPECT_EQ(encode(DescribeMountTargets{"fs-0123", "a/b="}).target,
             "/2015-02-01/mount-targets?FileSystemId=fs-0123&Marker=a%2Fb%3D");
 }
 

@@ -28,18 +28,20 @@ TEST(Prices, AreAskedForInOneRegionOfThePartition) {
 }
 
 TEST(Prices, NameThePlainMachine) {
-  const auto asked = nlohmann::json::parse(encode_get_products("g5.xlarge", "us-west-2"));
+  const HttpCall call = encode(GetProducts{"g5.xlarge", "cn-north-1"});
+  EXPECT_EQ(call.region, Region("cn-northwest-1")) << "where the partition's list is";
+  const auto asked = nlohmann::json::parse(call.body);
   EXPECT_EQ(asked["ServiceCode"], "AmazonEC2");
   EXPECT_EQ(asked["Filters"].size(), 6U);
   EXPECT_EQ(asked["Filters"][0]["Type"], "TERM_MATCH");
   EXPECT_EQ(asked["Filters"][0]["Field"], "instanceType");
   EXPECT_EQ(asked["Filters"][0]["Value"], "g5.xlarge");
-  EXPECT_EQ(asked["Filters"][1]["Value"], "us-west-2");
+  EXPECT_EQ(asked["Filters"][1]["Value"], "cn-north-1");
 }
 
 TEST(Prices, OnDemandByTheHour) {
-  EXPECT_EQ(decode_get_products(price_answer(rate("Hrs", R"({"USD":"1.0060000000"})"))), 1.006);
-  EXPECT_EQ(decode_get_products(price_answer(rate("Hrs", R"({"USD":"0.0000000000"})") + "," +
+  EXPECT_EQ(decode<GetProducts>(price_answer(rate("Hrs", R"({"USD":"1.0060000000"})"))), 1.006);
+  EXPECT_EQ(decode<GetProducts>(price_answer(rate("Hrs", R"({"USD":"0.0000000000"})") + "," +
                                              rate("Hrs", R"({"USD":"2.5"})", "A.J.2"))),
             2.5)
       << "nothing is to be paid for a part of it";
@@ -52,7 +54,7 @@ TEST(Prices, WhatIsNoPriceIsSaid) {
         price_answer(rate("Hrs", R"({"USD":"3.0x"})")), price_answer(rate("Hrs", "7")),
         std::string(R"({"PriceList":["{","[]",7]})"), std::string(R"({"PriceList":[]})"),
         std::string(R"({"PriceList":{}})"), std::string("{}"), std::string("nothing")})
-    EXPECT_FALSE(decode_get_products(wrong)) << wrong;
+    EXPECT_FALSE(decode<GetProducts>(wrong)) << wrong;
 }
 
 }  // namespace

@@ -35,9 +35,9 @@ TEST(InstanceQuota, OnDemandIsAnother) {
 }
 
 TEST(GetServiceQuota, ItsAnswer) {
-  EXPECT_EQ(decode_get_ec2_quota(R"({"Quota":{"QuotaCode":"L-1","Value":64.0}})"), 64.0);
+  EXPECT_EQ(decode<GetEc2Quota>(R"({"Quota":{"QuotaCode":"L-1","Value":64.0}})"), 64.0);
   for (const char* wrong : {"", "[]", "{}", R"({"Quota":7})", R"({"Quota":{"Value":"64"}})"})
-    EXPECT_FALSE(decode_get_ec2_quota(wrong)) << wrong;
+    EXPECT_FALSE(decode<GetEc2Quota>(wrong)) << wrong;
 }
 
 }  // namespace

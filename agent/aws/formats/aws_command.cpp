@@ -43,7 +43,6 @@ Query query_of(const AwsCommand& command) {
   const bool ec2 = command.service == "ec2";
   Query query{.service = command.service,
               .action = command.action,
-              .version = ec2 ? "2016-11-15" : "2011-01-01",
               .repeatable = command.repeatable,
               .parameters = {}};
   flatten("", parsed_ordered_json(command.input), ec2, query.parameters);

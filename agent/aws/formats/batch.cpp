@@ -1,6 +1,7 @@
 #include "agent/aws/formats/batch.hpp"
 
 #include <algorithm>
+#include <climits>
 
 #include "agent/aws/formats/aws_command.hpp"
 #include "agent/base/json.hpp"
@@ -156,9 +157,7 @@ Result<std::vector<Json>> list_of(std::string_view json, const char* name) {
 
 BatchTags tags_of(const Json& it) {
   BatchTags tags;
-  const auto found = it.find("tags");
-  if (found == it.end() || !found->is_object()) return tags;
-  for (const auto& [key, value] : found->items())
+  for (const auto& [key, value] : object_field(it, "tags").items())
     if (value.is_string()) tags[key] = value.get<std::string>();
   return tags;
 }
@@ -170,37 +169,22 @@ BatchResource resource(const Json& it, const char* arn) {
           .tags = tags_of(it)};
 }
 
-template <class Number>
-std::optional<Number> number(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
-  if (found->is_number_unsigned() || found->template get<std::int64_t>() >= 0)
-    return found->template get<Number>();
-  return std::nullopt;
-}
-
-const Json& object(const Json& in, const char* name) {
-  static const Json nothing = Json::object();
-  const auto found = in.find(name);
-  return found == in.end() || !found->is_object() ? nothing : *found;
-}
-
 Result<BatchJob> job_of(const Json& it) {
-  BatchJob job{.id = text_field(it, "jobId"),
-               .name = text_field(it, "jobName"),
-               .status = text_field(it, "status"),
-               .reason = text_field(it, "statusReason"),
-               .created = number<std::int64_t>(it, "createdAt").value_or(0)};
-  job.tags = tags_of(it);
+  BatchJob job{
+      .id = text_field(it, "jobId"),
+      .name = text_field(it, "jobName"),
+      .status = text_field(it, "status"),
+      .reason = text_field(it, "statusReason"),
+      .created = static_cast<std::int64_t>(count_field(it, "createdAt", INT64_MAX).value_or(0)),
+      .tags = tags_of(it)};
   if (job.id.empty() || job.status.empty())
     return failure("a job of AWS Batch has no id or status");
-  const Json& container = object(it, "container");
-  job.exit_code = number<int>(container, "exitCode");
-  const Json& array = object(it, "arrayProperties");
-  job.index = number<std::size_t>(array, "index");
-  if (!job.index) job.size = number<std::size_t>(array, "size").value_or(0);
-  const Json& summary = object(array, "statusSummary");
-  for (const auto& [status, many] : summary.items())
+  const Json& container = object_field(it, "container");
+  job.exit_code = count_field(container, "exitCode", INT_MAX);
+  const Json& array = object_field(it, "arrayProperties");
+  job.index = count_field(array, "index");
+  if (!job.index) job.size = count_field(array, "size").value_or(0);
+  for (const auto& [status, many] : object_field(array, "statusSummary").items())
     if (many.is_number_unsigned()) job.children[status] = many.get<std::size_t>();
   if (const auto list = container.find("environment"); list != container.end() && list->is_array())
     for (const Json& each : *list)
@@ -218,7 +202,14 @@ Result<std::vector<BatchJob>> jobs_of(std::string_view json, const char* name) {
 
 }  // namespace
 
-std::string path_of(const BatchCall& call) { return "/v1/" + lower_case(call.action); }
+HttpCall as_http(const BatchCall& call) {
+  return {.service = "batch",
+          .action = call.action,
+          .target = "/v1/" + lower_case(call.action),
+          .headers = {{"Content-Type", "application/json"}},
+          .body = call.body,
+          .repeatable = call.repeatable};
+}
 
 std::string command_of(const BatchCall& call) {
   return command_of("batch", call.action, call.body);
@@ -317,7 +308,7 @@ Result<std::optional<BatchResource>> decode_environment(std::string_view json,
   const Json& it = list.front();
   auto found = resource(it, "computeEnvironmentArn");
   found.differs = differences(it, settings_of(wanted));
-  found.differs.merge(differences(object(it, "computeResources"), resources_of(wanted)));
+  found.differs.merge(differences(object_field(it, "computeResources"), resources_of(wanted)));
   return found;
 }
 
@@ -338,7 +329,7 @@ Result<std::optional<BatchResource>> decode_queue(std::string_view json, const B
 
 Result<std::string> decode_definition(std::string_view json, const BatchDefinition& wanted) {
   const auto list = TRY(list_of(json, "jobDefinitions"));
-  const auto revision = [](const Json& it) { return number<int>(it, "revision").value_or(0); };
+  const auto revision = [](const Json& it) { return count_field(it, "revision").value_or(0); };
   const auto newest = std::ranges::max_element(list, {}, revision);
   if (newest == list.end() || !says(*newest, document_of(wanted))) return std::string();
   return text_field(*newest, "jobDefinitionArn");

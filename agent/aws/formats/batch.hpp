@@ -5,7 +5,7 @@
 #include <chrono>
 #include <set>
 
-#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/services.hpp"
 
 namespace spotter::wire {
 
@@ -104,7 +104,7 @@ struct BatchCall {
   Repeatable repeatable = Repeatable::Read;
 };
 
-std::string path_of(const BatchCall& call);  // /v1/submitjob
+HttpCall as_http(const BatchCall& call);
 // The same for a person's shell: aws batch submit-job --cli-input-json '{...}'
 std::string command_of(const BatchCall& call);
 

@@ -7,6 +7,7 @@ namespace {
 const char* version_of(std::string_view service) {
   if (service == "autoscaling") return "2011-01-01";
   if (service == "sts") return "2011-06-15";
+  if (service == "sns") return "2010-03-31";
   return service == "iam" ? "2010-05-08" : "2016-11-15";
 }
 
@@ -20,7 +21,6 @@ class Builder {
   explicit Builder(const Api& api)
       : query_{.service = api.service,
                .action = api.action,
-               .version = version_of(api.service),
                .repeatable = reads(api.action) ? Repeatable::Read : Repeatable::No,
                .parameters = {}} {}
 
@@ -285,7 +285,7 @@ std::string escape(std::string_view text) {
 std::string form_body(const Query& query) {
   auto parameters = query.parameters;
   parameters["Action"] = query.action;
-  parameters["Version"] = query.version;
+  parameters["Version"] = version_of(query.service);
   std::string body;
   for (const auto& [name, value] : parameters) {
     if (!body.empty()) body += '&';

@@ -184,7 +184,6 @@ enum class Repeatable {
 struct Query {
   std::string service;  // "ec2" | "autoscaling"
   std::string action;
-  std::string version;
   Repeatable repeatable = Repeatable::No;
   std::map<std::string, std::string> parameters;  // without Action and Version
   Region region = {};                             // that it is sent to; empty: the client's own

@@ -36,7 +36,6 @@ Query describe_history(const Fleet& fleet, WallTime since, const std::string& to
   const bool group = fleet.kind == FleetKind::AutoScalingGroup;
   Query query{.service = group ? "autoscaling" : "ec2",
               .action = action_of(fleet.kind),
-              .version = group ? "2011-01-01" : "2016-11-15",
               .repeatable = Repeatable::Read,
               .parameters = {}};
   const char* id = group                                ? "AutoScalingGroupName"

@@ -28,24 +28,16 @@ Region region_of(std::string_view arn) {
 // Nothing: it is none in dollars, or nothing is to be paid.
 std::optional<double> dollars_of(const Json& dimension) {
   if (!dimension.is_object() || text_field(dimension, "unit") != "Hrs") return std::nullopt;
-  const auto prices = dimension.find("pricePerUnit");
-  if (prices == dimension.end() || !prices->is_object()) return std::nullopt;
-  const std::string text = text_field(*prices, "USD");
+  const std::string text = text_field(object_field(dimension, "pricePerUnit"), "USD");
   const auto dollars = number_of_text<double>(text);
   return dollars && *dollars > 0 ? dollars : std::nullopt;
 }
 
-const Json& member(const Json& object, const char* name) {
-  static const Json none = Json::object();
-  const auto found = object.find(name);
-  return found == object.end() || !found->is_object() ? none : *found;
-}
-
 // A product is a document of its own, as a text: terms.OnDemand.<offer>.priceDimensions.<rate>.
 void find_prices(const Json& product, std::optional<double>& lowest) {
-  for (const Json& offer : member(member(product, "terms"), "OnDemand")) {
+  for (const Json& offer : object_field(object_field(product, "terms"), "OnDemand")) {
     if (!offer.is_object()) continue;
-    for (const Json& dimension : member(offer, "priceDimensions"))
+    for (const Json& dimension : object_field(offer, "priceDimensions"))
       if (const auto dollars = dollars_of(dimension); dollars && (!lowest || *dollars < *lowest))
         lowest = dollars;
   }
@@ -93,11 +85,49 @@ const Quotas* quotas_of(std::string_view instance_type) {
   return nullptr;
 }
 
-EfsCall efs_call(const char* action, const char* what, const std::string& file_system,
-                 const std::string& marker) {
+// JSON 1.1, of an action that only reads. `region`: empty: the client's.
+HttpCall json_call(const char* service, const char* target, const Json& body, std::string subject,
+                   std::string_view region = {}) {
+  const std::string action(target);
+  return {.service = service,
+          .action = action.substr(action.find('.') + 1),
+          .headers = {{"Content-Type", "application/x-amz-json-1.1"}, {"X-Amz-Target", target}},
+          .body = json_text(body),
+          .region = Region(region),
+          .subject = std::move(subject)};
+}
+
+// Its words never quote a value.
+template <class Record>
+Result<Record> answer_of(std::string_view json, const char* action) {
+  const auto document = parse_json_object(json);
+  if (!document) return failure("the answer of " + std::string(action) + " is no JSON object");
+  Record record;
+  const Wrong wrong = read_record(*document, record);
+  if (!wrong.empty()) return failure("the answer of " + std::string(action) + wrong);
+  return record;
+}
+
+template <class T>
+struct ValueOf {
+  static constexpr std::string_view keys = "Value!";
+  T value{};
+};
+struct ParameterAnswer {
+  static constexpr std::string_view keys = "Parameter!";
+  ValueOf<std::string> parameter;
+};
+struct QuotaAnswer {
+  static constexpr std::string_view keys = "Quota!";
+  ValueOf<double> quota;
+};
+
+HttpCall efs_call(const char* action, const char* what, const std::string& file_system,
+                  const std::string& marker) {
   std::string path = "/2015-02-01/" + std::string(what) + "?FileSystemId=" + escape(file_system);
   if (!marker.empty()) path += "&Marker=" + escape(marker);
-  return {action, std::move(path)};
+  return {
+      .service = "elasticfilesystem", .action = action, .method = "GET", .target = std::move(path)};
 }
 
 template <class Item>
@@ -112,10 +142,18 @@ Result<Page<Item>> efs_page(std::string_view json, const char* list) {
 
 }  // namespace
 
+HttpCall as_http(const Query& query) {
+  return {.service = query.service,
+          .action = query.action,
+          .headers = {{"Content-Type", "application/x-www-form-urlencoded; charset=utf-8"}},
+          .body = form_body(query),
+          .repeatable = query.repeatable,
+          .region = query.region};
+}
+
 Query encode(const Publish& request) {
   return {.service = "sns",
           .action = "Publish",
-          .version = "2010-03-31",
           // A message that comes twice is better than one that does not come.
           .repeatable = Repeatable::Token,
           .parameters = {{"TopicArn", request.topic},
@@ -131,29 +169,19 @@ Result<std::string> decode<Publish>(std::string_view xml) {
   });
 }
 
-std::string encode_get_parameter(std::string_view name) {
-  Json request;
-  request["Name"] = std::string(name);
-  request["WithDecryption"] = true;
-  return json_text(request);
+HttpCall encode(const GetParameter& request) {
+  return json_call("ssm", "AmazonSSM.GetParameter",
+                   {{"Name", request.name}, {"WithDecryption", true}}, request.name);
 }
 
-Result<std::string> decode_get_parameter(std::string_view json) {
-  const auto document = parse_json_object(json);
-  if (!document) return failure("the answer of GetParameter is no JSON object");
-  const auto parameter = document->find("Parameter");
-  if (parameter == document->end() || !parameter->is_object())
-    return failure("the answer of GetParameter has no Parameter");
-  const auto value = parameter->find("Value");
-  if (value == parameter->end() || !value->is_string())
-    return failure("the answer of GetParameter has no Value");
-  return value->get<std::string>();
+template <>
+Result<std::string> decode<GetParameter>(std::string_view json) {
+  return TRY(answer_of<ParameterAnswer>(json, "GetParameter")).parameter.value;
 }
 
 Query encode(const AssumeRole& request) {
   Query query{.service = "sts",
               .action = "AssumeRole",
-              .version = "2011-06-15",
               .repeatable = Repeatable::Read,
               .parameters = {{"RoleArn", request.role},
                              {"RoleSessionName", request.session},
@@ -192,21 +220,23 @@ std::string_view price_list_region(std::string_view region) {
   return partition_of(region).price_list;
 }
 
-std::string encode_get_products(std::string_view instance_type, std::string_view region) {
+HttpCall encode(const GetProducts& request) {
   const std::array<std::pair<const char*, std::string>, 6> wanted = {
-      {{"instanceType", std::string(instance_type)},
-       {"regionCode", std::string(region)},
+      {{"instanceType", request.type.str()},
+       {"regionCode", request.region.str()},
        {"operatingSystem", "Linux"},
        {"preInstalledSw", "NA"},
        {"tenancy", "Shared"},
        {"capacitystatus", "Used"}}};
-  Json request = {{"ServiceCode", "AmazonEC2"}, {"FormatVersion", "aws_v1"}, {"MaxResults", 10}};
+  Json body = {{"ServiceCode", "AmazonEC2"}, {"FormatVersion", "aws_v1"}, {"MaxResults", 10}};
   for (const auto& [field, value] : wanted)
-    request["Filters"].push_back({{"Type", "TERM_MATCH"}, {"Field", field}, {"Value", value}});
-  return json_text(request);
+    body["Filters"].push_back({{"Type", "TERM_MATCH"}, {"Field", field}, {"Value", value}});
+  return json_call("pricing", "AWSPriceListService.GetProducts", body, request.type.str(),
+                   price_list_region(request.region.view()));
 }
 
-Result<double> decode_get_products(std::string_view json) {
+template <>
+Result<double> decode<GetProducts>(std::string_view json) {
   const auto document = parse_json_object(json);
   if (!document) return failure("the answer of GetProducts is no JSON object");
   const auto list = document->find("PriceList");
@@ -232,30 +262,21 @@ const InstanceQuota* on_demand_quota_of(std::string_view instance_type) {
   return found != nullptr ? &found->on_demand : nullptr;
 }
 
-std::string encode_get_ec2_quota(std::string_view code) {
-  Json request;
-  request["ServiceCode"] = "ec2";
-  request["QuotaCode"] = std::string(code);
-  return json_text(request);
+HttpCall encode(const GetEc2Quota& request) {
+  return json_call("servicequotas", "ServiceQuotasV20190624.GetServiceQuota",
+                   {{"ServiceCode", "ec2"}, {"QuotaCode", request.code}}, request.code);
 }
 
-Result<double> decode_get_ec2_quota(std::string_view json) {
-  const auto document = parse_json_object(json);
-  if (!document) return failure("the answer of GetServiceQuota is no JSON object");
-  const auto quota = document->find("Quota");
-  if (quota == document->end() || !quota->is_object())
-    return failure("the answer of GetServiceQuota has no Quota");
-  const auto value = quota->find("Value");
-  if (value == quota->end() || !value->is_number())
-    return failure("the answer of GetServiceQuota has no Value");
-  return value->get<double>();
+template <>
+Result<double> decode<GetEc2Quota>(std::string_view json) {
+  return TRY(answer_of<QuotaAnswer>(json, "GetServiceQuota")).quota.value;
 }
 
-EfsCall encode(const DescribeFileSystems& request) {
+HttpCall encode(const DescribeFileSystems& request) {
   return efs_call("DescribeFileSystems", "file-systems", request.id, request.next_token);
 }
 
-EfsCall encode(const DescribeMountTargets& request) {
+HttpCall encode(const DescribeMountTargets& request) {
   return efs_call("DescribeMountTargets", "mount-targets", request.file_system, request.next_token);
 }
 

@@ -6,6 +6,22 @@
 
 namespace spotter::wire {
 
+// A call as it is sent, but for the endpoint and the signature.
+struct HttpCall {
+  std::string service;
+  std::string action;
+  std::string method = "POST";
+  std::string target = "/";  // the path with its query
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  std::string body = {};
+  Repeatable repeatable = Repeatable::Read;
+  Region region = {};        // that it is sent to; empty: the client's own
+  std::string subject = {};  // of what, for a person: a parameter's name
+};
+
+HttpCall as_http(const Query& query);
+inline HttpCall as_http(HttpCall call) { return call; }
+
 struct Publish {
   using Answer = std::string;  // the message's id
   std::string topic;           // ARN
@@ -17,9 +33,12 @@ Query encode(const Publish& request);
 
 // Parameter Store's GetParameter (JSON 1.1). No I/O.
 // Source: https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html
-std::string encode_get_parameter(std::string_view name);  // with decryption
-// The parameter's value. An error's message never contains a part of it.
-Result<std::string> decode_get_parameter(std::string_view json);
+struct GetParameter {          // with decryption
+  using Answer = std::string;  // the value, of which no error's message contains a part
+  std::string name;
+};
+
+HttpCall encode(const GetParameter& request);
 
 // Credentials of a role, from STS, and as programs in a container are given them. Coded like
 // ec2_query.hpp. Sources: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
@@ -55,10 +74,15 @@ std::string container_error(std::string_view code, std::string_view message);
 std::string_view price_list_region(std::string_view region);
 
 // Linux without anything on it, on shared hardware, used without a reservation.
-std::string encode_get_products(std::string_view instance_type, std::string_view region);
-// Dollars an hour: the lowest of the products that there are. Fails when none has a price in
-// dollars.
-Result<double> decode_get_products(std::string_view json);
+struct GetProducts {
+  // Dollars an hour: the lowest of the products that there are. Fails when none has a price in
+  // dollars.
+  using Answer = double;
+  InstanceType type;
+  Region region;
+};
+
+HttpCall encode(const GetProducts& request);
 
 // Service Quotas' GetServiceQuota (JSON 1.1), and which quota counts which instances. No I/O.
 // Sources:
@@ -76,20 +100,18 @@ struct InstanceQuota {
 const InstanceQuota* spot_quota_of(std::string_view instance_type);
 const InstanceQuota* on_demand_quota_of(std::string_view instance_type);
 
-std::string encode_get_ec2_quota(std::string_view code);
-Result<double> decode_get_ec2_quota(std::string_view json);
+struct GetEc2Quota {
+  using Answer = double;  // the account's own value
+  std::string code;
+};
+
+HttpCall encode(const GetEc2Quota& request);
 
 // Amazon EFS: file systems, and their mount targets, by which instances of a zone reach them.
 // REST-JSON: GET /2015-02-01/... No I/O.
 //
 // A decoder skips what it does not know, and fails on an answer that is no JSON object or lacks
 // what it needs. Source: https://docs.aws.amazon.com/efs/latest/ug/api-reference.html
-
-struct EfsCall {
-  std::string action;  // DescribeMountTargets
-  std::string path;    // with its query: /2015-02-01/mount-targets?FileSystemId=fs-...
-  Repeatable repeatable = Repeatable::Read;
-};
 
 struct FileSystem {
   static constexpr std::string_view keys = "FileSystemId! LifeCycleState! AvailabilityZoneName";
@@ -115,7 +137,7 @@ struct DescribeMountTargets {
   std::string next_token = {};
 };
 
-EfsCall encode(const DescribeFileSystems& request);
-EfsCall encode(const DescribeMountTargets& request);
+HttpCall encode(const DescribeFileSystems& request);
+HttpCall encode(const DescribeMountTargets& request);
 
 }  // namespace spotter::wire

@@ -406,7 +406,6 @@ Question CredentialSearch::of_sts(const Step& step) {
   const std::string session = get(step.settings, "role_session_name");
   wire::Query query{.service = "sts",
                     .action = web ? "AssumeRoleWithWebIdentity" : "AssumeRole",
-                    .version = "2011-06-15",
                     .parameters = {{"RoleArn", get(step.settings, "role_arn")},
                                    {"RoleSessionName", session.empty() ? "spotter" : session}}};
   for (const auto& [name, key] :

@@ -467,7 +467,8 @@ asio::awaitable<Result<std::string, EffectFailed>> read_secret(AwsClient& aws,
                                                                config::SecretReference reference,
                                                                Duration limit) {
   if (reference.kind == config::SecretReference::Kind::Parameter) {
-    auto value = co_await aws.ssm_parameter(reference.target, limit);
+    wire::GetParameter parameter{reference.target};
+    auto value = co_await aws.call(std::move(parameter), limit);
     if (value) co_return std::move(*value);
     EffectFailed failed = as_failure(value.error());
     failed.unsettled = false;  // nothing was changed

@@ -173,7 +173,8 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
 asio::awaitable<double> Cloud::price_of(wire::Instance self, Duration limit) {
   if (self.lifecycle == "capacity-block") co_return 0;  // it was paid for before
   if (self.lifecycle != "spot") {
-    const auto price = co_await aws_.on_demand_price(self.type, aws_.region(), limit);
+    wire::GetProducts product{self.type, aws_.region()};
+    const auto price = co_await aws_.call(std::move(product), limit);
     co_return price.value_or(0);
   }
   wire::DescribeSpotPriceHistory prices;
