@@ -215,7 +215,11 @@ Result<bool, s3::Failure> is_the_same(s3::Client& client, const s3::Object& obje
     return object.checksum.value == checksum_of(package).value;
   if (object.size > package_limit) return false;
   std::string bytes(object.size, '\0');
-  TRY(s3::read_into(client, object, bytes));
+  TRY(client.perform({.bucket = object.bucket,
+                      .key = object.key,
+                      .into = bytes,
+                      .whole = true,
+                      .etag = object.etag}));
   return wire::sha256_hex(bytes) == package.sha256;
 }
 

@@ -24,7 +24,7 @@ SENDER = [ROOT / "trainer/library/transfer.cpp"]  # of results, and of folders o
 # agent/aws/s3/objects.hpp, upload.hpp -> actions. HeadObject is GetObject's; the parts of an upload
 # are PutObject's: docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
 S3_CALLS = {"list": {"s3:ListBucket"}, "read": {"s3:GetObject"}, "head": {"s3:GetObject"},
-            "read_into": {"s3:GetObject"}, "put": {"s3:PutObject", "s3:GetObject"},
+            "put": {"s3:PutObject", "s3:GetObject"},
             "remove": {"s3:DeleteObject"},
             "upload": {"s3:PutObject", "s3:AbortMultipartUpload", "s3:GetObject"}}
 

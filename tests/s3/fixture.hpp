@@ -21,6 +21,30 @@ inline std::string noise(std::size_t size, std::uint64_t seed = 1) {
   return bytes;
 }
 
+// Reads the object in pieces at once; one of them alone is asked for as the whole object.
+inline Result<void, s3::Failure> read_into(s3::Client& client, const s3::Object& object,
+                                           std::span<char> into) {
+  std::optional<s3::Failure> failed;
+  std::vector<s3::Client::CallId> calls;
+  std::size_t open = 0;
+  for (std::size_t first = 0; first < into.size(); first += s3::piece_bytes) {
+    s3::Request request{.bucket = object.bucket, .key = object.key};
+    request.into = into.subspan(first, std::min(s3::piece_bytes, into.size() - first));
+    request.offset = first;
+    request.whole = into.size() <= s3::piece_bytes;
+    request.etag = object.etag;
+    ++open;
+    calls.push_back(client.start(std::move(request), [&](const auto& answer) {
+      --open;
+      if (!answer && !failed) failed = answer.error();
+    }));
+  }
+  while (open > 0 && !failed) client.turn(std::chrono::seconds(1));
+  client.drop(calls);
+  if (failed) return tl::unexpected(std::move(*failed));
+  return {};
+}
+
 class S3 : public testing::Test {
  protected:
   act::Environment environment() const {

@@ -39,7 +39,7 @@ TEST_F(OnThreads, EachPartIsInItsPlace) {
   const std::string bytes = noise(40 * MiB);
   server_.put("big", bytes);
   std::string into(bytes.size(), '\0');
-  const auto read = s3::read_into(client_, object("big", bytes.size()), into);
+  const auto read = read_into(client_, object("big", bytes.size()), into);
   ASSERT_TRUE(read) << read.error().text();
   EXPECT_TRUE(into == bytes);
   EXPECT_EQ(client_.threads(), 4U);
@@ -57,7 +57,7 @@ TEST_F(OnThreads, ThereIsNoneWhereTheCallersSuffices) {
   server_.put("big", bytes);
   std::string into(bytes.size(), '\0');
   s3::Client client(settings_with({.most = 3, .busy = 1.5, .period = 0ms}));
-  ASSERT_TRUE(s3::read_into(client, object("big", bytes.size()), into));
+  ASSERT_TRUE(read_into(client, object("big", bytes.size()), into));
   EXPECT_EQ(client.threads(), 1U) << "no thread has one and a half processors";
 }
 
@@ -82,7 +82,7 @@ TEST_F(OnThreads, OnePartThatIsRefusedEndsItsReadAndNoOther) {
       reply = refusal(403, "AccessDenied");
   });
   std::string into(bytes.size(), '\0');
-  const auto read = s3::read_into(client_, object("big", bytes.size()), into);
+  const auto read = read_into(client_, object("big", bytes.size()), into);
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().kind, Kind::Permission);
   EXPECT_EQ(client_.under_way(), 0U);

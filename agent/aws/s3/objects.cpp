@@ -19,15 +19,6 @@ Failure about(const wire::S3Location& location, Failure::Kind kind, std::string 
 
 Headers asking_for_checksum() { return {{"x-amz-checksum-mode", "ENABLED"}}; }
 
-Request request_of(const Object& object, std::span<char> into) {
-  Request request;
-  request.bucket = object.bucket;
-  request.key = object.key;
-  request.etag = object.etag;
-  request.into = into;
-  return request;
-}
-
 constexpr std::size_t most_parts = 10'000;
 constexpr std::chrono::milliseconds moment{100};
 // Parts that stay cost a little until a lifecycle rule removes them; a stop must not wait for it.
@@ -279,70 +270,22 @@ Result<Content, Failure> content_of(const wire::S3Location& location,
 void ask_for_checksum(Client& client, const Object& object,
                       const std::function<void(Client::CallId)>& asked,
                       const std::function<void(Result<Checksum, Failure>)>& done) {
-  Request request = request_of(object, {});
-  request.method = "HEAD";
+  Request request{.method = "HEAD", .bucket = object.bucket, .key = object.key};
+  request.etag = object.etag;
+  Request first = request;
+  first.query = {{"partNumber", "1"}};
   request.headers = asking_for_checksum();
-  asked(client.start(request, [&client, object, asked, done](const auto& answer) {
+  asked(client.start(std::move(request), [&client, object, first, asked, done](const auto& answer) {
     if (!answer) return done(tl::unexpected(answer.error()));
     Checksum checksum = checksum_of(*answer);
     if (!checksum.lacks_borders()) return done(std::move(checksum));
-    Request first = request_of(object, {});
-    first.method = "HEAD";
-    first.query = {{"partNumber", "1"}};
-    asked(client.start(std::move(first), [object, checksum, done](const auto& part) {
+    asked(client.start(first, [object, checksum, done](const auto& part) {
       if (!part) return done(tl::unexpected(part.error()));
       Checksum whole = checksum;
       learn_borders(whole, *part, object.size);
       done(std::move(whole));
     }));
   }));
-}
-
-Result<void, Failure> read_into(Client& client, const Object& object, std::span<char> into) {
-  if (into.empty()) return {};
-  const wire::S3Location location{object.bucket, object.key};
-  Checksum checksum = object.checksum;
-  std::optional<Failure> failed;
-  std::size_t open = 0;
-  std::vector<Client::CallId> calls;
-  const auto take = [&](const auto& answer) {
-    --open;
-    if (!answer && !failed) failed = answer.error();
-    return answer.has_value();
-  };
-  const bool at_once = into.size() <= piece_bytes;
-  const bool none = checksum.kind == Checksum::Kind::None;
-  const auto ask = [&] {
-    ++open;
-    ask_for_checksum(
-        client, object, [&](Client::CallId call) { calls.push_back(call); },
-        [&](Result<Checksum, Failure> answer) {
-          if (take(answer)) checksum = std::move(*answer);
-        });
-  };
-  if (checksum.lacks_borders() || (none && !at_once)) ask();
-  for (std::size_t first = 0; first < into.size(); first += piece_bytes) {
-    const auto bytes = std::min(piece_bytes, into.size() - first);
-    Request request = request_of(object, into.subspan(first, bytes));
-    request.offset = first;
-    request.whole = at_once;
-    const bool tells = none && at_once;
-    if (tells) request.headers = asking_for_checksum();
-    ++open;
-    calls.push_back(
-        client.start(std::move(request), [&, tells](const Result<Answer, Failure>& answer) {
-          if (!take(answer) || !tells) return;
-          checksum = checksum_of(*answer);
-          if (checksum.lacks_borders()) ask();
-        }));
-  }
-  while (open > 0 && !failed) client.turn(std::chrono::seconds(1));
-  client.drop(calls);
-  if (failed) return tl::unexpected(std::move(*failed));
-  Digest digest(checksum);
-  digest.add({into.data(), into.size()});
-  if (!digest.matches()) return tl::unexpected(about(location, Failure::Kind::Corrupt, ""));
-  return {};
 }
 
 std::string new_writer() {

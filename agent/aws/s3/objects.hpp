@@ -47,11 +47,6 @@ struct Content {
 // A whole object of at most 8 MiB; of a longer one Failure::Kind::Refused.
 Result<Content, Failure> read(Client& client, const wire::S3Location& location);
 
-// The whole object, in pieces at once. `into` has object.size bytes. Fails as Changed when it is
-// not that one any more, as Corrupt when the bytes are not those of S3's checksum. Asks S3 for the
-// checksum when the object says none.
-Result<void, Failure> read_into(Client& client, const Object& object, std::span<char> into);
-
 // A write's condition on the object that is there.
 struct Condition {
   bool absent = false;  // there is none: else Failure::Kind::Exists
