@@ -1,10 +1,12 @@
 // Answers of EC2, Auto Scaling, STS and IAM.
 #include <algorithm>
+#include <array>
 #include <tuple>
 #include <type_traits>
 
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/ec2_xml.hpp"
+#include "agent/base/record.hpp"
 #include "agent/base/text.hpp"
 
 namespace spotter::wire {
@@ -16,58 +18,72 @@ using Type = std::type_identity<Read>;
 // --- what a page has as an item, and other answers that are read alike
 
 // The states' words, in the order of their enumeration, whose last one is Unknown.
+constexpr auto words_of(VolumeState) {
+  return std::to_array<std::string_view>(
+      {"creating", "available", "in-use", "deleting", "deleted", "error"});
+}
+constexpr auto words_of(AttachmentState) {
+  return std::to_array<std::string_view>(
+      {"attaching", "attached", "detaching", "detached", "busy"});
+}
+constexpr auto words_of(SnapshotState) {
+  return std::to_array<std::string_view>(
+      {"pending", "completed", "error", "recoverable", "recovering"});
+}
+constexpr auto words_of(InstanceState) {
+  return std::to_array<std::string_view>(
+      {"pending", "running", "shutting-down", "terminated", "stopping", "stopped"});
+}
+
+// An unknown word is State::Unknown.
 template <class State>
-State state_of(std::initializer_list<std::string_view> words, std::string_view text) {
-  const auto at = std::ranges::find(words, text);
-  return at == words.end() ? State::Unknown : static_cast<State>(at - words.begin());
+State state_of(const std::string& text) {
+  constexpr auto words = words_of(State());
+  return static_cast<State>(std::ranges::find(words, text) - words.begin());
 }
 
-VolumeState volume_state(const std::string& text) {
-  return state_of<VolumeState>({"creating", "available", "in-use", "deleting", "deleted", "error"},
-                               text);
-}
-
-AttachmentState attachment_state(const std::string& text) {
-  return state_of<AttachmentState>({"attaching", "attached", "detaching", "detached", "busy"},
-                                   text);
-}
-
-SnapshotState snapshot_state(const std::string& text) {
-  return state_of<SnapshotState>({"pending", "completed", "error", "recoverable", "recovering"},
-                                 text);
-}
-
-InstanceState instance_state(const std::string& text) {
-  return state_of<InstanceState>(
-      {"pending", "running", "shutting-down", "terminated", "stopping", "stopped"}, text);
-}
-
-Attachment read_as(Type<Attachment>, const Fields& fields) {
-  return {.volume = fields.name<VolumeId>("volumeId"),
-          .instance = fields.optional_name<InstanceId>("instanceId"),
-          .device = fields.optional_text("device"),
-          .state = attachment_state(fields.text("status")),
-          .delete_on_termination = fields.flag("deleteOnTermination")};
-}
-
-Volume read_as(Type<Volume>, const Fields& fields) {
-  Volume volume{.id = fields.name<VolumeId>("volumeId"),
-                .zone = fields.name<Zone>("availabilityZone"),
-                .state = volume_state(fields.text("status")),
-                .type = fields.text("volumeType"),
-                .size_gib = fields.number("size"),
-                .iops = fields.optional_number("iops"),
-                .throughput = fields.optional_number("throughput"),
-                .encrypted = fields.flag("encrypted"),
-                .kms_key = fields.optional_text("kmsKeyId"),
-                .from_snapshot = fields.optional_name<SnapshotId>("snapshotId"),
-                .initialization_rate = fields.optional_number("volumeInitializationRate"),
-                .attachments = {},
-                .tags = fields.tags(),
-                .create_time = fields.time("createTime")};
-  for (const Fields& item : fields.optional_items("attachmentSet"))
-    volume.attachments.push_back(read_as(Type<Attachment>(), item));
-  return volume;
+// Its fields in the order of its keys (base/record.hpp); a dot leads into a child. A number that is
+// no optional one, a time and a state are always required.
+template <class Thing>
+requires requires { std::string_view(Thing::keys); }
+Thing read_as(Type<Thing>, const Fields& fields) {
+  static_assert(boost::pfr::tuple_size_v<Thing> == count_of(Thing::keys), "a key for each field");
+  Thing thing;
+  std::string_view left = Thing::keys;
+  boost::pfr::for_each_field(thing, [&]<class Value>(Value& value) {
+    const Key key = take_key(left);
+    if (key.name == "-") return;
+    const auto dot = key.name.find('.');
+    const std::string parent(key.name.substr(0, dot)), name(key.name.substr(dot + 1));
+    const Fields at = dot == key.name.npos ? fields
+                      : key.needed         ? fields.child(parent.c_str())
+                                           : fields.optional_child(parent.c_str());
+    const char* field = name.c_str();
+    if constexpr (std::same_as<Value, std::string>)
+      value = key.needed ? at.text(field) : at.optional_text(field);
+    else if constexpr (HasLimit<Value>)
+      value = key.needed ? at.name<Value>(field) : at.optional_name<Value>(field);
+    else if constexpr (std::same_as<Value, bool>)
+      value = at.flag(field);
+    else if constexpr (std::same_as<Value, std::uint64_t>)
+      value = at.number(field);
+    else if constexpr (std::same_as<Value, std::optional<std::uint64_t>>)
+      value = at.optional_number(field);
+    else if constexpr (std::same_as<Value, double>)
+      value = at.decimal(field);
+    else if constexpr (std::same_as<Value, WallTime>)
+      value = at.time(field);
+    else if constexpr (std::same_as<Value, std::optional<WallTime>>)
+      value = at.optional_time(field);
+    else if constexpr (std::is_enum_v<Value>)
+      value = state_of<Value>(at.text(field));
+    else if constexpr (std::same_as<Value, Tags>)
+      value = at.tags();
+    else if constexpr (!std::same_as<Value, int>)  // an int has the key -
+      for (const Fields& item : at.optional_items(field))
+        value.push_back(read_as(Type<typename Value::value_type>(), item));
+  });
+  return thing;
 }
 
 // "80%", "80", or empty at the very start.
@@ -82,51 +98,15 @@ int per_cent(std::string text) {
 }
 
 Snapshot read_as(Type<Snapshot>, const Fields& fields) {
-  return {.id = fields.name<SnapshotId>("snapshotId"),
-          .volume = fields.name<VolumeId>("volumeId"),
-          .state = snapshot_state(fields.text("status")),
-          .progress = per_cent(fields.optional_text("progress")),
-          .size_gib = fields.number("volumeSize"),
-          .start_time = fields.time("startTime"),
-          .description = fields.optional_text("description"),
-          .tags = fields.tags()};
-}
-
-Instance read_as(Type<Instance>, const Fields& fields) {
-  return {.id = fields.name<InstanceId>("instanceId"),
-          .state = instance_state(fields.child("instanceState").text("name")),
-          .zone = fields.child("placement").name<Zone>("availabilityZone"),
-          .type = fields.name<InstanceType>("instanceType"),
-          .lifecycle = fields.optional_text("instanceLifecycle"),
-          .launch_time = fields.optional_time("launchTime"),
-          .image = fields.optional_text("imageId"),
-          .reason = fields.optional_child("stateReason").optional_text("code"),
-          .tags = fields.tags(),
-          .reservation = fields.optional_text("capacityReservationId")};
+  auto snapshot = read_as<Snapshot>(Type<Snapshot>(), fields);
+  snapshot.progress = per_cent(fields.optional_text("progress"));
+  return snapshot;
 }
 
 CapacityReservation read_as(Type<CapacityReservation>, const Fields& fields) {
-  return {
-      .id = fields.text("capacityReservationId"),
-      .state = fields.text("state"),
-      .type = fields.name<InstanceType>("instanceType"),
-      .zone = fields.name<Zone>("availabilityZone"),
-      .is_block = fields.optional_text("reservationType") == "capacity-block",
-      .available = fields.number("availableInstanceCount"),
-      .begins = fields.optional_time("startDate"),
-      .ends = fields.optional_time("endDate"),
-      .interruptible = fields.optional_text("interruptible") == "true",
-      .source =
-          fields.optional_child("interruptionInfo").optional_text("sourceCapacityReservationId"),
-      .lent = fields.optional_child("interruptibleCapacityAllocation")
-                  .optional_number("targetInstanceCount")};
-}
-
-ResourceTag read_as(Type<ResourceTag>, const Fields& fields) {
-  return {.resource = fields.text("resourceId"),
-          .resource_type = fields.text("resourceType"),
-          .key = fields.text("key"),
-          .value = fields.optional_text("value")};
+  auto reservation = read_as<CapacityReservation>(Type<CapacityReservation>(), fields);
+  reservation.is_block = fields.optional_text("reservationType") == "capacity-block";
+  return reservation;
 }
 
 // AWS says <return>true</return>; others that speak EC2's API say nothing. A 200 is a yes then,
@@ -253,14 +233,6 @@ FleetStatus read_group(const Fields& fields) {
   return group;
 }
 
-SpotPrice read_as(Type<SpotPrice>, const Fields& fields) {
-  return {.zone = fields.name<Zone>("availabilityZone"),
-          .type = fields.name<InstanceType>("instanceType"),
-          .product = fields.text("productDescription"),
-          .dollars_per_hour = fields.decimal("spotPrice"),
-          .since = fields.time("timestamp")};
-}
-
 // `logicalGpuCount` says how many devices the machine sees if it has only a part of a GPU.
 std::uint64_t gpus_of(const Fields& type) {
   std::uint64_t all = 0;
@@ -324,10 +296,6 @@ Image read_as(Type<Image>, const Fields& item) {
 LaunchTemplate read_as(Type<LaunchTemplate>, const Fields& fields) {
   return {fields.text("launchTemplateId"), fields.text("launchTemplateName"),
           std::to_string(fields.number("latestVersionNumber")), fields.tags()};
-}
-
-PlacementGroup read_as(Type<PlacementGroup>, const Fields& item) {
-  return {item.text("groupName"), item.text("state"), item.text("strategy"), item.tags()};
 }
 
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html: -1 is all protocols
@@ -465,28 +433,6 @@ std::vector<Simulated> read_as(Type<std::vector<Simulated>>, const Fields& field
   return all;
 }
 
-using Place = DescribeAvailabilityZones::Place;
-Place read_as(Type<Place>, const Fields& item) {
-  return {item.name<Zone>("zoneName"), item.optional_text("zoneId"), item.text("zoneState")};
-}
-
-Subnet read_as(Type<Subnet>, const Fields& item) {
-  return {.id = item.text("subnetId"),
-          .zone = item.name<Zone>("availabilityZone"),
-          .free_addresses = item.number("availableIpAddressCount"),
-          .vpc = item.optional_text("vpcId"),
-          .gives_public_addresses = item.flag("mapPublicIpOnLaunch"),
-          .is_ipv6_only = item.flag("ipv6Native")};
-}
-
-TypeOffering read_as(Type<TypeOffering>, const Fields& item) {
-  return {item.name<InstanceType>("instanceType"), item.name<Zone>("location")};
-}
-
-SpotPlacementScore read_as(Type<SpotPlacementScore>, const Fields& item) {
-  return {item.text("availabilityZoneId"), item.number("score")};
-}
-
 // --- answers of one request alone
 
 FleetStatus read_as(Type<DescribeSpotFleetRequests>, const Fields& item) {
@@ -515,9 +461,7 @@ Page<Instance> read_as(Type<DescribeInstances>, const Fields& fields) {
 std::vector<InstanceChange> read_as(Type<TerminateInstances>, const Fields& fields) {
   std::vector<InstanceChange> changes;
   for (const Fields& item : fields.items("instancesSet"))
-    changes.push_back({.id = item.name<InstanceId>("instanceId"),
-                       .previous = instance_state(item.child("previousState").text("name")),
-                       .current = instance_state(item.child("currentState").text("name"))});
+    changes.push_back(read_as(Type<InstanceChange>(), item));
   return changes;
 }
 

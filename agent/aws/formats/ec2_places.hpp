@@ -52,6 +52,7 @@ struct SimulatePrincipalPolicy {
 
 struct DescribeAvailabilityZones {  // those that are switched on for the account
   struct Place {
+    static constexpr std::string_view keys = "zoneName! zoneId zoneState!";
     Zone zone;
     std::string id;     // usw2-az1: the same place in every account
     std::string state;  // available | information | impaired | unavailable
@@ -62,6 +63,8 @@ struct DescribeAvailabilityZones {  // those that are switched on for the accoun
 };
 
 struct Subnet {
+  static constexpr std::string_view keys =
+      "subnetId! availabilityZone! availableIpAddressCount! vpcId mapPublicIpOnLaunch ipv6Native";
   std::string id;
   Zone zone;
   std::uint64_t free_addresses = 0;
@@ -78,6 +81,7 @@ struct DescribeSubnets {
 };
 
 struct TypeOffering {
+  static constexpr std::string_view keys = "instanceType! location!";
   InstanceType type;
   Zone zone;
 };
@@ -134,6 +138,7 @@ struct DescribeImages {  // also those that are deprecated or disabled
 // not likely. The score is always low for one or two types. Source: the API reference, and
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-placement-score.html
 struct SpotPlacementScore {
+  static constexpr std::string_view keys = "availabilityZoneId! score!";
   std::string zone_id;
   std::uint64_t score = 0;
 };
@@ -165,6 +170,7 @@ Result<std::string> decode_template_version(std::string_view xml);
 // A rule for which instances are near one another:
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_PlacementGroup.html
 struct PlacementGroup {
+  static constexpr std::string_view keys = "groupName! state! strategy! tagSet";
   std::string name;
   std::string state;     // pending | available | deleting | deleted
   std::string strategy;  // cluster | spread | partition

@@ -40,6 +40,8 @@ enum class FleetState {
 };
 
 struct Attachment {
+  static constexpr std::string_view keys =
+      "volumeId! instanceId device status! deleteOnTermination";
   VolumeId volume;
   InstanceId instance;  // empty for a holder that is no EC2 instance
   std::string device;   // /dev/sdf, as asked for
@@ -48,6 +50,9 @@ struct Attachment {
 };
 
 struct Volume {
+  static constexpr std::string_view keys =
+      "volumeId! availabilityZone! status! volumeType! size! iops throughput encrypted kmsKeyId "
+      "snapshotId volumeInitializationRate attachmentSet tagSet createTime!";
   VolumeId id;
   Zone zone;
   VolumeState state = VolumeState::Unknown;
@@ -65,6 +70,8 @@ struct Volume {
 };
 
 struct Snapshot {
+  static constexpr std::string_view keys =
+      "snapshotId! volumeId! status! - volumeSize! startTime! description tagSet";
   SnapshotId id;
   VolumeId volume;
   SnapshotState state = SnapshotState::Unknown;
@@ -76,6 +83,9 @@ struct Snapshot {
 };
 
 struct Instance {
+  static constexpr std::string_view keys =
+      "instanceId! instanceState.name! placement.availabilityZone! instanceType! "
+      "instanceLifecycle launchTime imageId stateReason.code tagSet capacityReservationId";
   InstanceId id;
   InstanceState state = InstanceState::Unknown;
   Zone zone;
@@ -95,6 +105,10 @@ inline constexpr std::chrono::minutes block_clears_in{30};
 // A capacity reservation.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CapacityReservation.html
 struct CapacityReservation {
+  static constexpr std::string_view keys =
+      "capacityReservationId! state! instanceType! availabilityZone! - availableInstanceCount! "
+      "startDate endDate interruptible interruptionInfo.sourceCapacityReservationId "
+      "interruptibleCapacityAllocation.targetInstanceCount";
   std::string id;
   std::string state;  // scheduled | active | expired | cancelled | ...
   InstanceType type;
@@ -108,6 +122,7 @@ struct CapacityReservation {
 };
 
 struct ResourceTag {
+  static constexpr std::string_view keys = "resourceId! resourceType! key! value";
   std::string resource;
   std::string resource_type;  // "instance", "volume", ...
   std::string key;
@@ -115,6 +130,7 @@ struct ResourceTag {
 };
 
 struct InstanceChange {
+  static constexpr std::string_view keys = "instanceId! previousState.name! currentState.name!";
   InstanceId id;
   InstanceState previous = InstanceState::Unknown;
   InstanceState current = InstanceState::Unknown;
@@ -156,6 +172,8 @@ struct FleetStatus {
 };
 
 struct SpotPrice {
+  static constexpr std::string_view keys =
+      "availabilityZone! instanceType! productDescription! spotPrice! timestamp!";
   Zone zone;
   InstanceType type;
   std::string product;  // Linux/UNIX
