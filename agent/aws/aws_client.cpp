@@ -49,43 +49,20 @@ void sign(io::HttpRequest& request, const wire::Credentials& credentials,
 
 namespace {
 
-using wire::ErrorClass;
 using wire::Repeatable;
 using Kind = CallError::Kind;
 using Steady = std::chrono::steady_clock;
 
-Kind kind_of(ErrorClass what) {
-  switch (what) {
-    case ErrorClass::Throttled:
-      return Kind::Throttled;
-    case ErrorClass::Transient:
-      return Kind::Transient;
-    case ErrorClass::ExpiredCredentials:
-      return Kind::ExpiredCredentials;
-    case ErrorClass::NotFound:
-      return Kind::NotFound;
-    case ErrorClass::ClockSkew:  // and the service's time did not help
-    case ErrorClass::Permission:
-      return Kind::Permission;
-    case ErrorClass::DryRun:
-      return Kind::DryRun;
-    case ErrorClass::Other:
-      break;
-  }
-  return Kind::Other;
-}
-
 CallError from_response(const io::HttpResponse& response) {
-  const auto type = response.headers.find("x-amzn-errortype");
-  wire::AwsError error = wire::parse_error(
-      response.body, type == response.headers.end() ? std::string_view{} : type->second);
-  const auto hint = response.headers.find("x-amz-retry-after");
-  return {.kind = kind_of(wire::classify(response.status, error.code)),
-          .code = std::move(error.code),
-          .message = std::move(error.message),
-          .request_id = std::move(error.request_id),
-          .retry_after = hint == response.headers.end() ? "" : hint->second,
-          .status = response.status};
+  const auto header = [&](const char* name) {
+    const auto at = response.headers.find(name);
+    return at == response.headers.end() ? std::string() : at->second;
+  };
+  CallError error = wire::parse_error(response.body, header("x-amzn-errortype"));
+  error.kind = wire::classify(response.status, error.code);
+  error.retry_after = header("x-amz-retry-after");
+  error.status = response.status;
+  return error;
 }
 
 // AWS may have done what was asked, and did not say.
@@ -180,11 +157,10 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::send(wire::HttpCall c
 
 bool AwsClient::renew(const CallError& error) {
   if (error.status == 0) return false;
-  const ErrorClass what = wire::classify(error.status, error.code);
   const bool clock_was_wrong = std::exchange(clock_was_wrong_, false);
   // EC2 says RequestExpired for both: a clock that is behind, and temporary keys past their end.
   const bool keys_may_be_old =
-      what == ErrorClass::ExpiredCredentials || error.code == "RequestExpired";
+      error.kind == Kind::ExpiredCredentials || error.code == "RequestExpired";
   if (keys_may_be_old) keys_.expire();
   return keys_may_be_old || clock_was_wrong;
 }
@@ -215,8 +191,7 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const wire::H
   if (response->status == 200) co_return std::move(response->body);
   CallError error = from_response(*response);
   // A wrong clock is not always called one: EC2 says AuthFailure, too.
-  const ErrorClass what = wire::classify(error.status, error.code);
-  if (what == ErrorClass::ClockSkew || what == ErrorClass::Permission) learn_clock(*response, skew);
+  if (error.kind == Kind::Permission) learn_clock(*response, skew);
   co_return tl::unexpected(std::move(error));
 }
 

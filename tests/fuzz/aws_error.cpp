@@ -10,10 +10,10 @@
 namespace spotter::fuzz {
 
 void examine(std::string_view bytes) {
-  const wire::AwsError error = wire::parse_error(bytes);
+  const CallError error = wire::parse_error(bytes);
   for (const int status : {0, 200, 400, 403, 404, 429, 500, 503}) {
     const auto kind = wire::classify(status, error.code);
-    must(status != 429 || error.code == "DryRunOperation" || kind == wire::ErrorClass::Throttled,
+    must(status != 429 || error.code == "DryRunOperation" || kind == CallError::Kind::Throttled,
          "429 is a throttle");
   }
   if (error.code.empty()) {

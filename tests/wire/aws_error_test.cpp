@@ -8,7 +8,7 @@ namespace spotter::wire {
 namespace {
 
 TEST(AwsError, ReadsEc2sForm) {
-  const AwsError error = parse_error(R"(<?xml version="1.0" encoding="UTF-8"?>
+  const CallError error = parse_error(R"(<?xml version="1.0" encoding="UTF-8"?>
 <Response><Errors><Error><Code>InvalidVolume.NotFound</Code>
 <Message>The volume 'vol-1' does not exist.</Message>
 </Error></Errors><RequestID>ea966190-f9aa-478e-9ede-example</RequestID></Response>)");
@@ -18,7 +18,7 @@ TEST(AwsError, ReadsEc2sForm) {
 }
 
 TEST(AwsError, ReadsTheQueryProtocolsAndJsonsForms) {
-  const AwsError query = parse_error(
+  const CallError query = parse_error(
       "<ErrorResponse "
       "xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\"><Error><Type>Sender"
       "</Type><Code>Throttling</Code><Message>Rate "
@@ -26,7 +26,7 @@ TEST(AwsError, ReadsTheQueryProtocolsAndJsonsForms) {
       "</ErrorResponse>");
   EXPECT_EQ(query.code, "Throttling");
   EXPECT_EQ(query.request_id, "r");
-  const AwsError json =
+  const CallError json =
       parse_error(R"({"__type":"com.amazonaws.ssm#ParameterNotFound","message":"gone"})");
   EXPECT_EQ(json.code, "ParameterNotFound");
   EXPECT_EQ(json.message, "gone");
@@ -34,24 +34,25 @@ TEST(AwsError, ReadsTheQueryProtocolsAndJsonsForms) {
 
 TEST(AwsError, KeepsTheBeginningOfGarbage) {
   for (const char* body : {"", "<html>502\n</html>", "{\"half\":", "<Response><Errors><Err"}) {
-    const AwsError error = parse_error(body);
+    const CallError error = parse_error(body);
     EXPECT_TRUE(error.code.empty()) << body;
     EXPECT_EQ(error.message.empty(), *body == '\0') << body;
   }
 }
 
 TEST(AwsError, IsClassified) {
-  EXPECT_EQ(classify(503, "RequestLimitExceeded"), ErrorClass::Throttled);
-  EXPECT_EQ(classify(429, ""), ErrorClass::Throttled);
-  EXPECT_EQ(classify(500, "InternalError"), ErrorClass::Transient);
-  EXPECT_EQ(classify(502, ""), ErrorClass::Transient);
-  EXPECT_EQ(classify(400, "ExpiredToken"), ErrorClass::ExpiredCredentials);
-  EXPECT_EQ(classify(400, "RequestExpired"), ErrorClass::ClockSkew);
-  EXPECT_EQ(classify(401, "AuthFailure"), ErrorClass::ClockSkew);
-  EXPECT_EQ(classify(400, "InvalidVolume.NotFound"), ErrorClass::NotFound);
-  EXPECT_EQ(classify(403, "UnauthorizedOperation"), ErrorClass::Permission);
-  EXPECT_EQ(classify(412, "DryRunOperation"), ErrorClass::DryRun);
-  EXPECT_EQ(classify(400, "IncorrectState"), ErrorClass::Other);
+  using Kind = CallError::Kind;
+  EXPECT_EQ(classify(503, "RequestLimitExceeded"), Kind::Throttled);
+  EXPECT_EQ(classify(429, ""), Kind::Throttled);
+  EXPECT_EQ(classify(500, "InternalError"), Kind::Transient);
+  EXPECT_EQ(classify(502, ""), Kind::Transient);
+  EXPECT_EQ(classify(400, "ExpiredToken"), Kind::ExpiredCredentials);
+  EXPECT_EQ(classify(400, "RequestExpired"), Kind::Permission);
+  EXPECT_EQ(classify(401, "AuthFailure"), Kind::Permission);
+  EXPECT_EQ(classify(400, "InvalidVolume.NotFound"), Kind::NotFound);
+  EXPECT_EQ(classify(403, "UnauthorizedOperation"), Kind::Permission);
+  EXPECT_EQ(classify(412, "DryRunOperation"), Kind::DryRun);
+  EXPECT_EQ(classify(400, "IncorrectState"), Kind::Other);
 }
 
 TEST(Ssm, ReadsTheParameterAndNeverQuotesIt) {

@@ -60,8 +60,8 @@ std::string beginning(std::string_view body) {
   return text;
 }
 
-AwsError from_json(const Json& object) {
-  AwsError error;
+CallError from_json(const Json& object) {
+  CallError error;
   error.code = text_field(object, "__type");  // com.amazonaws.ssm#ParameterNotFound
   error.code.erase(0, error.code.find('#') == std::string::npos ? 0 : error.code.find('#') + 1);
   error.message = text_field(object, "message");
@@ -69,10 +69,10 @@ AwsError from_json(const Json& object) {
   return error;
 }
 
-AwsError from_xml(const pugi::xml_node& root) {
+CallError from_xml(const pugi::xml_node& root) {
   pugi::xml_node node = root.child("Errors").child("Error");  // EC2
   if (!node) node = root.child("Error");                      // the Query protocol
-  AwsError error;
+  CallError error;
   error.code = node.child_value("Code");
   error.message = node.child_value("Message");
   error.request_id = root.child_value("RequestID");
@@ -82,8 +82,8 @@ AwsError from_xml(const pugi::xml_node& root) {
 
 }  // namespace
 
-AwsError parse_error(std::string_view body, std::string_view type) {
-  AwsError error;
+CallError parse_error(std::string_view body, std::string_view type) {
+  CallError error;
   const auto first = body.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && body[first] == '{') {
     const auto object = parse_json_object(body);
@@ -103,18 +103,17 @@ AwsError parse_error(std::string_view body, std::string_view type) {
   return error;
 }
 
-ErrorClass classify(int status, std::string_view code) {
-  if (code == "DryRunOperation") return ErrorClass::DryRun;
-  if (among(throttling, code) || status == 429) return ErrorClass::Throttled;
-  if (among(expired, code)) return ErrorClass::ExpiredCredentials;
-  if (among(skewed, code)) return ErrorClass::ClockSkew;
-  if (among(forbidden, code)) return ErrorClass::Permission;
-  if (among(transient, code) || status >= 500) return ErrorClass::Transient;
-  if (code.ends_with("NotFound") || code.ends_with("NotFoundException"))
-    return ErrorClass::NotFound;
-  if (!code.empty()) return ErrorClass::Other;
-  if (status == 404) return ErrorClass::NotFound;
-  return status == 401 || status == 403 ? ErrorClass::Permission : ErrorClass::Other;
+CallError::Kind classify(int status, std::string_view code) {
+  using Kind = CallError::Kind;
+  if (code == "DryRunOperation") return Kind::DryRun;
+  if (among(throttling, code) || status == 429) return Kind::Throttled;
+  if (among(expired, code)) return Kind::ExpiredCredentials;
+  if (among(skewed, code) || among(forbidden, code)) return Kind::Permission;
+  if (among(transient, code) || status >= 500) return Kind::Transient;
+  if (code.ends_with("NotFound") || code.ends_with("NotFoundException")) return Kind::NotFound;
+  if (!code.empty()) return Kind::Other;
+  if (status == 404) return Kind::NotFound;
+  return status == 401 || status == 403 ? Kind::Permission : Kind::Other;
 }
 
 CallError unreadable(const Error& error, Repeatable repeatable) {

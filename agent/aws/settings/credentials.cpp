@@ -449,7 +449,7 @@ Result<wire::Credentials> CredentialSearch::read(const Step& step, const Reply& 
     return failure("its token is refused" + login(step.profile));
   std::string why = "HTTP " + std::to_string(reply.status);
   if (step.kind == Kind::Container) return failure(why);
-  const wire::AwsError error = wire::parse_error(reply.body, "");
+  const CallError error = wire::parse_error(reply.body);
   if (!error.code.empty()) why += ", " + error.code;
   return failure(error.message.empty() ? why : why + ": " + error.message);
 }
