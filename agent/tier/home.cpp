@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "agent/base/record.hpp"
 #include "agent/base/text.hpp"
 #include "agent/guard/copying.hpp"
 #include "agent/guard/keeper.hpp"
@@ -448,12 +449,20 @@ Result<void> look_at_record(const Home& home, const io::SafeDirectory& folder,
 // Epochs begin at 1 in each home: the number alone says nothing.
 std::string home_of_mark(const Home& home) { return wire::to_url(home.at) + " " + home.id; }
 
-// The mark of whichever home.
-std::optional<nlohmann::json> any_mark(const io::SafeDirectory& folder) {
+// As it is written. The mark of whichever home.
+struct MarkRecord {
+  static constexpr std::string_view keys = "home! epoch! name! manifest! cleared";
+  std::string home;
+  std::uint32_t epoch = 0;
+  std::string name, manifest;
+  bool cleared = false;
+};
+std::optional<MarkRecord> any_mark(const io::SafeDirectory& folder) {
   const auto bytes = folder.read(std::string(own_folder) + "/" + mark_name, mark_limit);
-  auto object = bytes ? checkpoint::unseal(*bytes) : std::nullopt;
-  if (!object || !object->is_object()) return std::nullopt;
-  return object;
+  const auto object = bytes ? checkpoint::unseal(*bytes) : std::nullopt;
+  MarkRecord mark;
+  if (!object || !wire::read_record(*object, mark).empty()) return std::nullopt;
+  return mark;
 }
 
 }  // namespace
@@ -525,34 +534,20 @@ Result<Inventory> look_over(const Home& home, const io::SafeDirectory& folder, b
 bool is_copy(const fs::path& folder, const std::string& url) {
   const auto opened = io::SafeDirectory::open(folder);
   const auto mark = opened ? any_mark(*opened) : std::nullopt;
-  const nlohmann::json of = mark ? mark->value("home", nlohmann::json()) : nlohmann::json();
-  return of.is_string() && of.get_ref<const std::string&>().starts_with(url + " ");
+  return mark && mark->home.starts_with(url + " ");
 }
 
 std::optional<Mark> read_mark(const Home& home, const io::SafeDirectory& folder) {
-  const auto object = any_mark(folder);
-  if (!object) return std::nullopt;
-  const auto of = object->find("home");
-  if (of == object->end() || *of != home_of_mark(home)) return std::nullopt;
-  const auto epoch = object->find("epoch");
-  const auto name = object->find("name");
-  const auto text = object->find("manifest");
-  if (epoch == object->end() || !epoch->is_number_unsigned() || name == object->end() ||
-      !name->is_string() || text == object->end() || !text->is_string())
-    return std::nullopt;
-  auto manifest = bucket::decode(text->get<std::string>());
+  auto mark = any_mark(folder);
+  if (!mark || mark->home != home_of_mark(home)) return std::nullopt;
+  auto manifest = bucket::decode(mark->manifest);
   if (!manifest) return std::nullopt;
-  const auto cleared = object->find("cleared");
-  return Mark{epoch->get<std::uint32_t>(), name->get<std::string>(), *std::move(manifest),
-              cleared != object->end() && *cleared == true};
+  return Mark{mark->epoch, std::move(mark->name), *std::move(manifest), mark->cleared};
 }
 
 Result<void> write_mark(const Home& home, const io::SafeDirectory& folder, const Mark& mark) {
-  const nlohmann::json object = {{"home", home_of_mark(home)},
-                                 {"epoch", mark.epoch},
-                                 {"name", mark.name},
-                                 {"manifest", bucket::encode(mark.manifest)},
-                                 {"cleared", mark.cleared}};
+  const auto object = wire::object_of(MarkRecord{home_of_mark(home), mark.epoch, mark.name,
+                                                 bucket::encode(mark.manifest), mark.cleared});
   const auto written =
       folder.write(std::string(own_folder) + "/" + mark_name, checkpoint::seal(object), 0644);
   if (written) return {};

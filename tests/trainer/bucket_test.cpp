@@ -86,13 +86,15 @@ TEST(BucketManifest, HasNotMoreThanACheckpoint) {
 }
 
 TEST(BucketManifest, IsReadOnlyWhereItsNumbersAreSuch) {
-  const auto text = [](const std::string& bytes, const std::string& step) {
-    const std::string body = R"({"format":1,"job":"j","name":"c","step":)" + step +
+  const auto text = [](const std::string& bytes, const std::string& step,
+                       const std::string& name = "c") {
+    const std::string body = R"({"format":1,"job":"j","name":")" + name + R"(","step":)" + step +
                              R"(,"saved_ms":1,"files":[{"path":"a","mtime_ns":1,"sum":")" + sum +
                              R"(","group":"c","bytes":)" + bytes + "}]";
     return body + ",\"xxh3_128\":\"" + checkpoint::sum_of(body) + "\"}\n";
   };
   EXPECT_TRUE(decode(text("1", "1")));
+  EXPECT_FALSE(decode(text("1", "1", "")));
   for (const char* wrong : {"-1", "1.5", "1e300", "\"1\"", "null", "[]", "18446744073709551616"}) {
     EXPECT_FALSE(decode(text(wrong, "1"))) << wrong;
     EXPECT_FALSE(decode(text("1", wrong))) << wrong;

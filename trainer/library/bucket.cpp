@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "agent/aws/s3/objects.hpp"
+#include "agent/base/record.hpp"
 #include "trainer/library/manifest.hpp"
 
 namespace spotter::bucket {
@@ -31,14 +32,24 @@ bool is_group(const std::string& group) {
   return !group.empty() && group.find('/') == group.npos && checkpoint::is_plain(group);
 }
 
-// By reference: a conversion would turn a negative number or a fraction into another number.
-std::uint64_t count_in(const json& object, const char* name) {
-  return object.at(name).get_ref<const json::number_unsigned_t&>();
-}
-
-std::int64_t time_in(const json& object, const char* name) {
-  return object.at(name).get_ref<const json::number_integer_t&>();
-}
+// As they are written: the sealed text's JSON.
+struct FileRecord {
+  static constexpr std::string_view keys = "path! bytes! mtime_ns! sum! group!";
+  std::string path;
+  std::uint64_t bytes = 0;
+  std::int64_t mtime_ns = 0;
+  std::string sum, group;
+};
+struct Record {
+  static constexpr std::string_view keys = "format! job! files! name? step saved_ms? metric";
+  std::uint64_t format = known_format;
+  std::string job;
+  std::vector<FileRecord> files;
+  std::string name;
+  std::optional<std::uint64_t> step;
+  std::int64_t saved_ms = 0;
+  std::optional<double> metric;
+};
 
 // No file where another one needs a folder.
 bool are_files(const Files& files) {
@@ -52,41 +63,7 @@ bool are_files(const Files& files) {
   return true;
 }
 
-bool add_files(const json& list, Files& files) {
-  if (!list.is_array() || list.size() > most_files) return false;
-  for (const json& each : list) {
-    const auto path = each.at("path").get<std::string>();
-    File file{count_in(each, "bytes"), time_in(each, "mtime_ns"), each.at("sum").get<std::string>(),
-              each.at("group").get<std::string>()};
-    const bool good = is_path(path) && checkpoint::is_sum(file.sum) &&
-                      (file.group.empty() || is_group(file.group));
-    if (!good || !files.emplace(path, std::move(file)).second) return false;
-  }
-  return are_files(files);
-}
-
 tl::unexpected<Error> damaged() { return failure("the manifest is damaged", torn); }
-
-Result<Manifest> manifest_of(const json& object) {
-  Manifest manifest;
-  manifest.job = object.at("job").get<std::string>();
-  if (object.contains("name")) {
-    manifest.name = object.at("name").get<std::string>();
-    if (!is_folder_name(manifest.name)) return damaged();
-  }
-  if (object.contains("step")) {
-    const std::uint64_t step = count_in(object, "step");
-    if (step > INT64_MAX) return damaged();
-    manifest.step = static_cast<std::int64_t>(step);
-  }
-  if (object.contains("saved_ms")) manifest.saved_ms = time_in(object, "saved_ms");
-  if (object.contains("metric")) manifest.metric = object.at("metric").get<double>();
-  if (!checkpoint::is_plain(manifest.job)) return damaged();
-  const bool good = add_files(object.at("files"), manifest.files);
-  if (!good || (!manifest.name.empty() && manifest.files.empty()))
-    return failure("the manifest names files that cannot be", torn);
-  return manifest;
-}
 
 }  // namespace
 
@@ -122,19 +99,14 @@ bool is_path(std::string_view path) {
 }
 
 std::string encode(const Manifest& manifest) {
-  json files = json::array();
+  Record record{.job = manifest.job,
+                .name = manifest.name,
+                .saved_ms = manifest.saved_ms,
+                .metric = manifest.metric};
   for (const auto& [path, file] : manifest.files)
-    files.push_back({{"path", path},
-                     {"bytes", file.bytes},
-                     {"mtime_ns", file.mtime_ns},
-                     {"sum", file.sum},
-                     {"group", file.group}});
-  json object = {{"format", known_format}, {"job", manifest.job}, {"files", std::move(files)}};
-  if (!manifest.name.empty()) object["name"] = manifest.name;
-  if (manifest.step >= 0) object["step"] = static_cast<std::uint64_t>(manifest.step);
-  if (manifest.saved_ms != 0) object["saved_ms"] = manifest.saved_ms;
-  if (manifest.metric) object["metric"] = *manifest.metric;
-  return checkpoint::seal(object);
+    record.files.push_back({path, file.bytes, file.mtime_ns, file.sum, file.group});
+  if (manifest.step >= 0) record.step = static_cast<std::uint64_t>(manifest.step);
+  return checkpoint::seal(wire::object_of(record));
 }
 
 Result<Manifest> decode(std::string_view bytes) {
@@ -143,12 +115,28 @@ Result<Manifest> decode(std::string_view bytes) {
   if (!unsealed || !unsealed->is_object()) return damaged();
   if (auto newer = wire::newer(*unsealed, "format", known_format, "the manifest"))
     return tl::unexpected(std::move(*newer));
-  try {
-    if (count_in(*unsealed, "format") != known_format) return damaged();
-    return manifest_of(*unsealed);
-  } catch (const json::exception&) {
+  // What nobody writes is damage: also a null, and an empty name.
+  const bool has_null = std::ranges::any_of(*unsealed, &json::is_null);
+  Record record;
+  if (has_null || !wire::read_record(*unsealed, record).empty() || record.format != known_format ||
+      record.step.value_or(0) > INT64_MAX || !checkpoint::is_plain(record.job) ||
+      (unsealed->contains("name") && !is_folder_name(record.name)))
     return damaged();
+  Manifest manifest{.job = std::move(record.job),
+                    .name = std::move(record.name),
+                    .step = record.step ? static_cast<std::int64_t>(*record.step) : -1,
+                    .saved_ms = record.saved_ms,
+                    .metric = record.metric,
+                    .files = {}};
+  bool good = record.files.size() <= most_files && (manifest.name.empty() || !record.files.empty());
+  for (const FileRecord& it : record.files) {
+    good = good && is_path(it.path) && checkpoint::is_sum(it.sum) &&
+           (it.group.empty() || is_group(it.group)) &&
+           manifest.files.emplace(it.path, File{it.bytes, it.mtime_ns, it.sum, it.group}).second;
   }
+  if (!good || !are_files(manifest.files))
+    return failure("the manifest names files that cannot be", torn);
+  return manifest;
 }
 
 std::string manifest_name(const std::string& stem) {
