@@ -7,21 +7,6 @@
 
 namespace spotter::sense {
 
-struct ImdsAnswer {
-  enum class Kind {
-    Found,        // 200
-    Absent,       // 404: no such key, the normal answer of spot/instance-action
-    Disabled,     // 403: switched off for this instance
-    Unavailable,  // 429, 5xx, time-out, no connection: carry on and ask again
-  };
-  Kind kind = Kind::Unavailable;
-  int status = 0;
-  std::string body;                    // of Found
-  std::string problem;                 // of Disabled and Unavailable, for a person
-  std::optional<wire::WallTime> date;  // the answer's own Date
-  Time received_at{};                  // of the answer's arrival
-};
-
 struct SpotAction {
   InterruptionAction action = InterruptionAction::Terminate;
   Duration remaining{};  // from received_at to the notice's time: 0..120 s
@@ -45,19 +30,22 @@ class ImdsClient {
  public:
   ImdsClient(io::HttpClient& http, ImdsSettings settings);
 
-  // `path` below /latest/, e.g. "meta-data/spot/instance-action".
-  asio::awaitable<ImdsAnswer> get(std::string path);
+  // A 200; nothing: a 404, the normal answer of spot/instance-action. Switched off (403) is
+  // Kind::Permission, an answer that is not what AWS documents Kind::Unreadable, no answer or
+  // another status Kind::Transient: carry on and ask again.
+  using Answer = Result<std::optional<io::HttpResponse>, CallError>;
 
-  // Absent (404) is an empty optional. Switched off (403) is Kind::Permission, an answer that is
-  // not what AWS documents Kind::Unreadable, no answer or another status Kind::Transient.
+  // `path` below /latest/, e.g. "meta-data/spot/instance-action".
+  asio::awaitable<Answer> get(std::string path);
+
   asio::awaitable<Result<std::optional<wire::Identity>, CallError>> identity();
   asio::awaitable<Result<std::optional<SpotAction>, CallError>> spot_action();
   asio::awaitable<Result<std::optional<wire::WallTime>, CallError>> rebalance();
   asio::awaitable<Result<std::optional<wire::LifecycleState>, CallError>> lifecycle_state();
 
  private:
-  asio::awaitable<std::optional<ImdsAnswer>> refresh_token();  // the failure, if it is one
-  asio::awaitable<Result<io::HttpResponse, CallError>> fetch(std::string path);
+  asio::awaitable<Result<void, CallError>> refresh_token();
+  io::HttpRequest request(const std::string& path) const;
 
   io::HttpClient& http_;
   ImdsSettings settings_;

@@ -9,6 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 using net_test::Reply;
 using net_test::run;
+using Kind = CallError::Kind;
 
 // Strictly version 2: a GET without the current token is a 401.
 class Metadata {
@@ -45,7 +46,11 @@ class Imds : public testing::Test {
   net_test::Server::Handler handler() {
     return [this](const net_test::Request& request) { return metadata_.answer(request); };
   }
-  ImdsAnswer get(std::string path) { return run(context_, client_.get(std::move(path))); }
+  ImdsClient::Answer get() { return run(context_, client_.get("meta-data/instance-id")); }
+  std::string body() {
+    const auto answer = get();
+    return answer && *answer ? (*answer)->body : "nothing";
+  }
 
   asio::io_context context_;
   Metadata metadata_;
@@ -57,23 +62,23 @@ class Imds : public testing::Test {
 
 TEST_F(Imds, AsksForOneTokenAndKeepsOneConnection) {
   metadata_.keys["meta-data/instance-id"] = "i-1";
-  for (int number = 0; number < 5; ++number) EXPECT_EQ(get("meta-data/instance-id").body, "i-1");
+  for (int number = 0; number < 5; ++number) EXPECT_EQ(body(), "i-1");
   EXPECT_EQ(metadata_.tokens, 1);
   EXPECT_EQ(server_->connections(), 1);
 }
 
 TEST_F(Imds, GetsANewTokenAfterA401) {
   metadata_.keys["meta-data/instance-id"] = "i-1";
-  get("meta-data/instance-id");
+  get();
   metadata_.generation = 2;
-  EXPECT_EQ(get("meta-data/instance-id").body, "i-1");
+  EXPECT_EQ(body(), "i-1");
   EXPECT_EQ(metadata_.tokens, 2);
 }
 
 TEST_F(Imds, GivesUpOnA401ThatStays) {
   metadata_.trouble = Reply{.status = 401};
-  EXPECT_EQ(get("meta-data/instance-id").kind, ImdsAnswer::Kind::Unavailable);
-  EXPECT_EQ(get("meta-data/instance-id").kind, ImdsAnswer::Kind::Unavailable);
+  EXPECT_EQ(get().error().kind, Kind::Transient);
+  EXPECT_EQ(get().error().kind, Kind::Transient);
   EXPECT_EQ(server_->requests().size(), 4u);
 }
 
@@ -81,10 +86,10 @@ TEST_F(Imds, NeverAsksWithoutAToken) {
   metadata_.keys["meta-data/instance-id"] = "i-1";
   for (const int status : {403, 404, 500}) {
     metadata_.token_status = status;
-    const ImdsAnswer answer = get("meta-data/instance-id");
-    EXPECT_EQ(answer.kind,
-              status == 403 ? ImdsAnswer::Kind::Disabled : ImdsAnswer::Kind::Unavailable);
-    EXPECT_FALSE(answer.problem.empty());
+    const auto answer = get();
+    ASSERT_FALSE(answer) << status;
+    EXPECT_EQ(answer.error().kind, status == 403 ? Kind::Permission : Kind::Transient);
+    EXPECT_FALSE(answer.error().message.empty());
   }
   for (const auto& request : server_->requests()) EXPECT_EQ(request.method_string(), "PUT");
 }
@@ -99,9 +104,9 @@ TEST_F(Imds, ForgetsABrokenToken) {
       metadata_.broken_token = broken;
       metadata_.generation += 1;  // and the token of before is no longer valid
       for (int asked = 0; asked < 3; ++asked)
-        EXPECT_EQ(get("meta-data/instance-id").kind, ImdsAnswer::Kind::Unavailable) << broken;
+        EXPECT_EQ(get().error().kind, Kind::Transient) << broken;
       metadata_.broken_token.reset();
-      EXPECT_EQ(get("meta-data/instance-id").body, "i-1") << broken;
+      EXPECT_EQ(body(), "i-1") << broken;
     }
   }
 }
@@ -111,29 +116,30 @@ TEST_F(Imds, CarriesOnThroughTrouble) {
   for (const Reply& trouble : {Reply{.status = 429}, Reply{.status = 500}, Reply{.status = 503},
                                Reply{.hang = true}, Reply{.drop = true}}) {
     metadata_.trouble = trouble;
-    const ImdsAnswer answer = get("meta-data/instance-id");
-    EXPECT_EQ(answer.kind, ImdsAnswer::Kind::Unavailable) << trouble.status;
-    EXPECT_FALSE(answer.problem.empty());
+    const auto answer = get();
+    ASSERT_FALSE(answer) << trouble.status;
+    EXPECT_EQ(answer.error().kind, Kind::Transient) << trouble.status;
+    EXPECT_FALSE(answer.error().message.empty());
     metadata_.trouble.reset();
-    EXPECT_EQ(get("meta-data/instance-id").kind, ImdsAnswer::Kind::Found);
+    EXPECT_EQ(body(), "i-1");
   }
 }
 
 TEST_F(Imds, SurvivesARestartOfTheService) {
   metadata_.keys["meta-data/instance-id"] = "i-1";
-  get("meta-data/instance-id");
+  get();
   const auto port = server_->port();
   server_.reset();
-  EXPECT_EQ(get("meta-data/instance-id").kind, ImdsAnswer::Kind::Unavailable);
+  EXPECT_EQ(get().error().kind, Kind::Transient);
   metadata_.generation = 2;
   server_ = std::make_unique<net_test::Server>(context_, handler(), port);
-  EXPECT_EQ(get("meta-data/instance-id").body, "i-1");
+  EXPECT_EQ(body(), "i-1");
 }
 
 TEST_F(Imds, TellsAbsentFromDisabled) {
   EXPECT_FALSE(run(context_, client_.spot_action()).value());
   metadata_.trouble = Reply{.status = 403};
-  EXPECT_EQ(run(context_, client_.spot_action()).error().kind, CallError::Kind::Permission);
+  EXPECT_EQ(run(context_, client_.spot_action()).error().kind, Kind::Permission);
 }
 
 TEST_F(Imds, ReckonsTheDeadlineFromTheAnswersOwnDate) {
@@ -150,8 +156,8 @@ TEST_F(Imds, ReckonsTheDeadlineFromTheAnswersOwnDate) {
 TEST_F(Imds, CallsHalfAnAnswerUnreadable) {
   metadata_.keys["meta-data/spot/instance-action"] = R"({"action": "terminate", "ti)";
   metadata_.keys["dynamic/instance-identity/document"] = R"({"instanceId")";
-  EXPECT_EQ(run(context_, client_.spot_action()).error().kind, CallError::Kind::Unreadable);
-  EXPECT_EQ(run(context_, client_.identity()).error().kind, CallError::Kind::Unreadable);
+  EXPECT_EQ(run(context_, client_.spot_action()).error().kind, Kind::Unreadable);
+  EXPECT_EQ(run(context_, client_.identity()).error().kind, Kind::Unreadable);
 }
 
 TEST_F(Imds, ReadsTheRest) {
