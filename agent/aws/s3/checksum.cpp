@@ -12,25 +12,6 @@
 namespace spotter::s3 {
 namespace {
 
-using ChecksumKind = Checksum::Kind;
-
-struct Known {
-  std::string_view header;
-  ChecksumKind kind;
-  std::size_t size;
-};
-// An object has one of them; its MD5, if it has that, beside another.
-constexpr std::array known{Known{"x-amz-checksum-crc64nvme", ChecksumKind::Crc64Nvme, 8},
-                           Known{"x-amz-checksum-crc32c", ChecksumKind::Crc32c, 4},
-                           Known{"x-amz-checksum-crc32", ChecksumKind::Crc32, 4},
-                           Known{"x-amz-checksum-xxhash3", ChecksumKind::Xxh3, 8},
-                           Known{"x-amz-checksum-xxhash64", ChecksumKind::Xxh64, 8},
-                           Known{"x-amz-checksum-xxhash128", ChecksumKind::Xxh128, 16},
-                           Known{"x-amz-checksum-sha256", ChecksumKind::Sha256, 32},
-                           Known{"x-amz-checksum-sha1", ChecksumKind::Sha1, 20},
-                           Known{"x-amz-checksum-sha512", ChecksumKind::Sha512, 64},
-                           Known{"x-amz-checksum-md5", ChecksumKind::Md5, 16}};
-
 std::string big_endian(std::uint64_t sum, int bytes) {
   std::string text;
   for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8)
@@ -41,7 +22,7 @@ std::string big_endian(std::uint64_t sum, int bytes) {
 }  // namespace
 
 // A sum over bytes that come piece by piece.
-class Digest::Sum {
+class Digest::Sum : Pinned {
  public:
   virtual ~Sum() = default;
   virtual void add(std::string_view bytes) = 0;
@@ -65,14 +46,11 @@ class Crc final : public Digest::Sum {
   Word crc_ = 0;
 };
 
+template <auto which>
 class Evp final : public Digest::Sum {
  public:
-  explicit Evp(const EVP_MD* which) : which_(which) {
-    EVP_DigestInit_ex(context_, which_, nullptr);
-  }
+  Evp() { EVP_DigestInit_ex(context_, which(), nullptr); }
   ~Evp() override { EVP_MD_CTX_free(context_); }
-  Evp(const Evp&) = delete;
-  Evp& operator=(const Evp&) = delete;
   void add(std::string_view bytes) override {
     EVP_DigestUpdate(context_, bytes.data(), bytes.size());
   }
@@ -80,95 +58,74 @@ class Evp final : public Digest::Sum {
     std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
     unsigned size = 0;
     EVP_DigestFinal_ex(context_, sum.data(), &size);
-    EVP_DigestInit_ex(context_, which_, nullptr);
+    EVP_DigestInit_ex(context_, which(), nullptr);
     return {reinterpret_cast<const char*>(sum.data()), size};
   }
 
  private:
-  const EVP_MD* which_;
   EVP_MD_CTX* context_ = EVP_MD_CTX_new();
 };
 
-class Xxh64 final : public Digest::Sum {
+std::string in_order(XXH64_hash_t sum) { return big_endian(sum, 8); }
+std::string in_order(XXH128_hash_t sum) { return in_order(sum.high64) + in_order(sum.low64); }
+
+template <auto create, auto reset, auto update, auto digest, auto destroy>
+class Xxh final : public Digest::Sum {
  public:
-  Xxh64() { XXH64_reset(state_, 0); }
-  ~Xxh64() override { XXH64_freeState(state_); }
-  Xxh64(const Xxh64&) = delete;
-  Xxh64& operator=(const Xxh64&) = delete;
-  void add(std::string_view bytes) override { XXH64_update(state_, bytes.data(), bytes.size()); }
+  Xxh() { reset(state_); }
+  ~Xxh() override { destroy(state_); }
+  void add(std::string_view bytes) override { update(state_, bytes.data(), bytes.size()); }
   std::string take() override {
-    const auto sum = XXH64_digest(state_);
-    XXH64_reset(state_, 0);
-    return big_endian(sum, 8);
+    auto sum = in_order(digest(state_));
+    reset(state_);
+    return sum;
   }
 
  private:
-  XXH64_state_t* state_ = XXH64_createState();
+  decltype(create()) state_ = create();
 };
+XXH_errorcode reset_64(XXH64_state_t* state) { return XXH64_reset(state, 0); }
 
-// XXH3 of 64 or 128 bits.
-class Xxh3 final : public Digest::Sum {
- public:
-  explicit Xxh3(bool wide) : wide_(wide) { reset(); }
-  ~Xxh3() override { XXH3_freeState(state_); }
-  Xxh3(const Xxh3&) = delete;
-  Xxh3& operator=(const Xxh3&) = delete;
-  void add(std::string_view bytes) override {
-    if (wide_)
-      XXH3_128bits_update(state_, bytes.data(), bytes.size());
-    else
-      XXH3_64bits_update(state_, bytes.data(), bytes.size());
-  }
-  std::string take() override {
-    const auto sum = wide_ ? XXH3_128bits_digest(state_)
-                           : XXH128_hash_t{.low64 = XXH3_64bits_digest(state_), .high64 = 0};
-    reset();
-    return (wide_ ? big_endian(sum.high64, 8) : "") + big_endian(sum.low64, 8);
-  }
+template <class Its>
+std::unique_ptr<Digest::Sum> make() {
+  return std::make_unique<Its>();
+}
 
- private:
-  void reset() {
-    if (wide_)
-      XXH3_128bits_reset(state_);
-    else
-      XXH3_64bits_reset(state_);
-  }
-  bool wide_;
-  XXH3_state_t* state_ = XXH3_createState();
+using Kind = Checksum::Kind;
+struct Known {
+  std::string_view header;
+  Kind kind;
+  std::size_t size;
+  std::unique_ptr<Digest::Sum> (*make)();
 };
+// An object has one of them; its MD5, if it has that, beside another.
+constexpr std::array known{
+    Known{"x-amz-checksum-crc64nvme", Kind::Crc64Nvme, 8, make<Crc<&crc64nvme, std::uint64_t>>},
+    Known{"x-amz-checksum-crc32c", Kind::Crc32c, 4, make<Crc<&crc32c, std::uint32_t>>},
+    Known{"x-amz-checksum-crc32", Kind::Crc32, 4, make<Crc<&crc32_of, std::uint32_t>>},
+    Known{"x-amz-checksum-xxhash3", Kind::Xxh3, 8,
+          make<Xxh<&XXH3_createState, &XXH3_64bits_reset, &XXH3_64bits_update, &XXH3_64bits_digest,
+                   &XXH3_freeState>>},
+    Known{"x-amz-checksum-xxhash64", Kind::Xxh64, 8,
+          make<Xxh<&XXH64_createState, &reset_64, &XXH64_update, &XXH64_digest, &XXH64_freeState>>},
+    Known{"x-amz-checksum-xxhash128", Kind::Xxh128, 16,
+          make<Xxh<&XXH3_createState, &XXH3_128bits_reset, &XXH3_128bits_update,
+                   &XXH3_128bits_digest, &XXH3_freeState>>},
+    Known{"x-amz-checksum-sha256", Kind::Sha256, 32, make<Evp<&EVP_sha256>>},
+    Known{"x-amz-checksum-sha1", Kind::Sha1, 20, make<Evp<&EVP_sha1>>},
+    Known{"x-amz-checksum-sha512", Kind::Sha512, 64, make<Evp<&EVP_sha512>>},
+    Known{"x-amz-checksum-md5", Kind::Md5, 16, make<Evp<&EVP_md5>>}};
 
-std::unique_ptr<Digest::Sum> sum_of(ChecksumKind kind) {
-  switch (kind) {
-    case ChecksumKind::None:
-      break;
-    case ChecksumKind::Crc32c:
-      return std::make_unique<Crc<&crc32c, std::uint32_t>>();
-    case ChecksumKind::Crc32:
-      return std::make_unique<Crc<&crc32_of, std::uint32_t>>();
-    case ChecksumKind::Crc64Nvme:
-      return std::make_unique<Crc<&crc64nvme, std::uint64_t>>();
-    case ChecksumKind::Xxh3:
-      return std::make_unique<Xxh3>(false);
-    case ChecksumKind::Xxh64:
-      return std::make_unique<Xxh64>();
-    case ChecksumKind::Xxh128:
-      return std::make_unique<Xxh3>(true);
-    case ChecksumKind::Md5:
-      return std::make_unique<Evp>(EVP_md5());
-    case ChecksumKind::Sha1:
-      return std::make_unique<Evp>(EVP_sha1());
-    case ChecksumKind::Sha256:
-      return std::make_unique<Evp>(EVP_sha256());
-    case ChecksumKind::Sha512:
-      return std::make_unique<Evp>(EVP_sha512());
-  }
-  return nullptr;
+// Null: of a kind that is none of them.
+std::unique_ptr<Digest::Sum> sum_of(Kind kind) {
+  const auto its = std::ranges::find(known, kind, &Known::kind);
+  return its == known.end() ? nullptr : its->make();
 }
 
 }  // namespace
 
 Checksum checksum_of(const Answer& answer) {
-  for (const auto& [header, kind, size] : known) {
+  for (const auto& [header, kind, size, make] : known) {
     auto text = answer.header(header);
     const auto dash = text.find('-');  // base64 has none
     Checksum checksum{.kind = kind};
