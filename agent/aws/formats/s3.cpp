@@ -1,5 +1,7 @@
 #include "agent/aws/formats/s3.hpp"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
 #include <pugixml.hpp>
 
@@ -8,9 +10,6 @@
 
 namespace spotter::wire {
 namespace {
-
-constexpr std::string_view base64_digits =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 bool is_lower(char each) { return each >= 'a' && each <= 'z'; }
 bool is_digit(char each) { return each >= '0' && each <= '9'; }
@@ -180,41 +179,23 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
 }
 
 std::string to_base64(std::string_view bytes) {
-  std::string out;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 3; ++j) {
-      const unsigned byte = i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U;
-      group = group << 8 | byte;
-    }
-    for (std::size_t j = 0; j < 4; ++j) {
-      const auto digit = base64_digits[group >> (18 - 6 * j) & 63];
-      out += i + j <= bytes.size() ? digit : '=';
-    }
-  }
+  std::string out((bytes.size() + 2) / 3 * 4, '\0');
+  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                  reinterpret_cast<const unsigned char*>(bytes.data()),
+                  static_cast<int>(bytes.size()));
   return out;
 }
 
 std::optional<std::string> from_base64(std::string_view text) {
-  if (text.size() % 4 != 0) return std::nullopt;
-  std::size_t padding = 0;
-  while (padding < 2 && text.ends_with('=')) {
-    text.remove_suffix(1);
-    ++padding;
-  }
-  std::string out;
-  std::uint32_t group = 0;
-  int bits = 0;
-  for (const char each : text) {
-    const auto digit = base64_digits.find(each);
-    if (digit == base64_digits.npos) return std::nullopt;
-    group = group << 6 | static_cast<std::uint32_t>(digit);
-    bits += 6;
-    if (bits < 8) continue;
-    bits -= 8;
-    out += static_cast<char>(group >> bits & 255);
-  }
-  if ((group & ((1U << bits) - 1)) != 0) return std::nullopt;  // not how anybody writes it
+  std::string out(text.size() / 4 * 3, '\0');
+  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                                   reinterpret_cast<const unsigned char*>(text.data()),
+                                   static_cast<int>(text.size()));
+  const int padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
+  if (size < padding) return std::nullopt;
+  out.resize(static_cast<std::size_t>(size - padding));
+  // It takes spaces around the text, and bits that nobody writes.
+  if (to_base64(out) != text) return std::nullopt;
   return out;
 }
 
