@@ -21,24 +21,20 @@
 namespace spotter::data {
 namespace {
 
-class Wanted;
-
-}  // namespace
-}  // namespace spotter::data
+namespace fs = std::filesystem;
+struct Wanted;
 
 // A download's unfinished work: files that are not complete yet, ranges of them being fetched, and
 // data being made durable.
-namespace spotter::data::partial {
-namespace {
 
 struct File {
   Wanted* wanted = nullptr;  // its channel
   const Entry* entry = nullptr;
-  std::string name;               // relative to the channel's folder
-  std::filesystem::path partial;  // its path until it is complete
-  Descriptor open;                // while it is written
-  std::uint64_t begin = 0;        // bytes that an earlier run left
-  std::uint64_t digested = 0;     // of `begin`
+  std::string name;            // relative to the channel's folder
+  fs::path partial;            // its path until it is complete
+  Descriptor open;             // while it is written
+  std::uint64_t begin = 0;     // bytes that an earlier run left
+  std::uint64_t digested = 0;  // of `begin`
   std::uint64_t planned = 0;
   std::uint64_t written = 0;
   bool asks = false;                     // for the checksum, by a request of its own
@@ -61,76 +57,49 @@ struct Commit {
   std::future<int> synced;    // errno
 };
 
-}  // namespace
-}  // namespace spotter::data::partial
-
-namespace spotter::data {
-namespace {
-
 // One channel of a download: its listing, which of its files exist, and which are to be fetched.
-class Wanted {
- public:
+struct Wanted {
   // Reads the record of complete files. REQUIRES: `settings` and `client` outlive it; it does not
   // move.
   static Result<std::unique_ptr<Wanted>> open(const DownloadSettings& settings,
                                               const wire::Channel& channel, s3::Client& client);
 
-  s3::Client& client() const { return client_; }
-  Catalogue& catalogue() { return catalogue_; }
-  const Catalogue& catalogue() const { return catalogue_; }
-  const std::filesystem::path& folder() const { return folder_; }
-
   // To be called once the listing is complete. Appends the files that are missing, and removes
   // those that only an earlier listing had. Fails on names that cannot be files, before it removes
   // any.
-  Result<void> choose(std::deque<partial::File>& files);
+  Result<void> choose(std::deque<File>& files);
   // Also opens them.
   Result<void> make_folders();
-  const Descriptor& disk() const { return disk_; }
-  dev_t device() const { return device_; }
 
   // Renames a complete and durable file to its name. False: see errno, at path `at`.
-  bool add_whole(const partial::File& file, std::filesystem::path& at);
-  void add_begun(const partial::File& file, std::uint64_t bytes);
-  // Writes what was added to the record.
-  Result<void> keep() { return fetched_.keep(); }
-  void came(std::size_t bytes) { done_.bytes += bytes; }
+  bool add_whole(const File& file, std::filesystem::path& at);
+  void add_begun(const File& file, std::uint64_t bytes);
 
   // To be called when all of it is there.
   Downloaded finish() const;
-  bool has_fetched() const { return done_.fetched > 0; }
 
-  const std::string& bucket(const partial::File& file) const {
-    return bucket_of(*file.entry, channel_);
-  }
-  std::string url(const partial::File& file) const {
-    return wire::to_url({bucket(file), file.entry->key});
-  }
+  const std::string& bucket(const File& file) const { return bucket_of(*file.entry, channel); }
+  std::string url(const File& file) const { return wire::to_url({bucket(file), file.entry->key}); }
   std::string wrong(const std::string& what) const {
-    return "channel " + channel_.name + ": " + what;
+    return "channel " + channel.name + ": " + what;
   }
 
- private:
-  Wanted(const DownloadSettings& settings, const wire::Channel& channel, s3::Client& client,
-         Fetched fetched);
+  Wanted(const DownloadSettings& settings, const wire::Channel& its, s3::Client& s3,
+         Fetched record);
   Result<std::map<std::string, const Entry*>> names() const;
   void remove_others(const std::map<std::string, const Entry*>& names);
-  void remove_partials(const std::deque<partial::File>& files) const;
+  void remove_partials(const std::deque<File>& files) const;
 
-  const wire::Channel& channel_;
-  Shard shard_;
-  s3::Client& client_;
-  std::filesystem::path folder_;
-  std::filesystem::path partials_;
-  Descriptor disk_;
-  dev_t device_ = 0;
-  Fetched fetched_;
-  Catalogue catalogue_;
-  Downloaded done_;
+  const wire::Channel& channel;
+  Shard shard;
+  s3::Client& client;
+  fs::path folder, partials;
+  Descriptor disk;
+  dev_t device = 0;
+  Fetched fetched;  // the record
+  Catalogue catalogue;
+  Downloaded done;
 };
-
-namespace fs = std::filesystem;
-using partial::File;
 
 Result<std::unique_ptr<Wanted>> Wanted::open(const DownloadSettings& settings,
                                              const wire::Channel& channel, s3::Client& client) {
@@ -140,27 +109,27 @@ Result<std::unique_ptr<Wanted>> Wanted::open(const DownloadSettings& settings,
                               : (settings.ledgers.empty() ? settings.state : settings.ledgers) /
                                     (channel.name + ".files");
   auto fetched = TRY(Fetched::open(ledger));
-  return std::unique_ptr<Wanted>(new Wanted(settings, channel, client, std::move(fetched)));
+  return std::make_unique<Wanted>(settings, channel, client, std::move(fetched));
 }
 
-Wanted::Wanted(const DownloadSettings& settings, const wire::Channel& channel, s3::Client& client,
-               Fetched fetched)
-    : channel_(channel),
-      shard_(channel.sharded ? settings.shard : Shard{}),
-      client_(client),
-      folder_(settings.directory / channel.name),
-      partials_(settings.directory / (".spotter-" + channel.name)),
-      fetched_(std::move(fetched)),
-      catalogue_(channel, settings.state.empty() ? fs::path()
-                                                 : settings.state / (channel.name + ".listing")) {
-  done_.channel = channel.name;
+Wanted::Wanted(const DownloadSettings& settings, const wire::Channel& its, s3::Client& s3,
+               Fetched record)
+    : channel(its),
+      shard(its.sharded ? settings.shard : Shard{}),
+      client(s3),
+      folder(settings.directory / its.name),
+      partials(settings.directory / (".spotter-" + its.name)),
+      fetched(std::move(record)),
+      catalogue(its,
+                settings.state.empty() ? fs::path() : settings.state / (its.name + ".listing")) {
+  done.channel = its.name;
 }
 
 Result<std::map<std::string, const Entry*>> Wanted::names() const {
-  const auto& entries = catalogue_.entries();
+  const auto& entries = catalogue.entries();
   std::map<std::string, const Entry*> names;
-  for (std::size_t i = shard_.index; i < entries.size(); i += shard_.count) {
-    const auto name = file_name(catalogue_.prefix(), entries[i].key);
+  for (std::size_t i = shard.index; i < entries.size(); i += shard.count) {
+    const auto name = file_name(catalogue.prefix(), entries[i].key);
     if (!name) return failure(wrong(name.error().message));
     const auto [at, added] = names.emplace(*name, &entries[i]);
     if (!added && at->second->key != entries[i].key) {
@@ -180,16 +149,16 @@ Result<std::map<std::string, const Entry*>> Wanted::names() const {
 }
 
 void Wanted::remove_others(const std::map<std::string, const Entry*>& names) {
-  for (const auto& [name, file] : std::map(fetched_.files())) {
+  for (const auto& [name, file] : std::map(fetched.files())) {
     if (names.contains(name)) continue;
-    if (fetched_.is_whole(folder_, name, file.size, file.etag)) {
-      const fs::path path = folder_ / name;
+    if (fetched.is_whole(folder, name, file.size, file.etag)) {
+      const fs::path path = folder / name;
       ::unlink(path.c_str());
       // Removes folders that have become empty, which may be in the way of a file.
-      for (fs::path above = path.parent_path(); above != folder_; above = above.parent_path())
+      for (fs::path above = path.parent_path(); above != folder; above = above.parent_path())
         if (::rmdir(above.c_str()) != 0) break;
     }
-    fetched_.forget(name);
+    fetched.forget(name);
   }
 }
 
@@ -199,7 +168,7 @@ void Wanted::remove_partials(const std::deque<File>& files) const {
   for (const auto& file : files)
     if (file.begin > 0) begun.insert(file.partial);
   std::error_code ignored;
-  for (const auto& each : fs::directory_iterator(partials_, ignored)) {
+  for (const auto& each : fs::directory_iterator(partials, ignored)) {
     std::error_code stays;
     if (!begun.contains(each.path())) fs::remove(each.path(), stays);
   }
@@ -208,39 +177,39 @@ void Wanted::remove_partials(const std::deque<File>& files) const {
 Result<void> Wanted::choose(std::deque<File>& files) {
   const auto names = TRY(this->names());
   for (const auto& [name, entry] : names) {
-    if (fetched_.is_whole(folder_, name, entry->size, entry->etag)) continue;
+    if (fetched.is_whole(folder, name, entry->size, entry->etag)) continue;
     File& file = files.emplace_back();
     file.wanted = this;
     file.entry = entry;
     file.name = name;
     // The name depends on the content alone, whatever listing it was fetched by.
-    file.partial = partials_ / wire::sha256_hex(name + "\n" + entry->etag);
+    file.partial = partials / wire::sha256_hex(name + "\n" + entry->etag);
     file.begin = file.planned = file.written =
-        fetched_.begun(file.partial, name, entry->size, entry->etag);
-    ++done_.fetched;
+        fetched.begun(file.partial, name, entry->size, entry->etag);
+    ++done.fetched;
   }
-  done_.files = names.size();
+  done.files = names.size();
   remove_others(names);
   remove_partials(files);
   return {};
 }
 
 Result<void> Wanted::make_folders() {
-  for (const auto& folder : {folder_, partials_}) {
-    if (folder == partials_ && !has_fetched()) continue;  // a read-only disk must have all of it
-    if (auto made = io::make_directories(folder, 0755); !made)
-      return failure(wrong(folder.string() + ": " + made.error().message()));
+  for (const auto& each : {folder, partials}) {
+    if (each == partials && done.fetched == 0) continue;  // a read-only disk must have all of it
+    if (auto made = io::make_directories(each, 0755); !made)
+      return failure(wrong(each.string() + ": " + made.error().message()));
   }
-  disk_ = Descriptor(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  disk = Descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status {};
-  if (!disk_ || ::fstat(disk_.get(), &status) != 0)
-    return failure(wrong(folder_.string() + ": " + std::strerror(errno)));
-  device_ = status.st_dev;
+  if (!disk || ::fstat(disk.get(), &status) != 0)
+    return failure(wrong(folder.string() + ": " + std::strerror(errno)));
+  device = status.st_dev;
   return {};
 }
 
 bool Wanted::add_whole(const File& file, fs::path& at) {
-  const fs::path path = folder_ / file.name;
+  const fs::path path = folder / file.name;
   at = path.parent_path();
   if (auto made = io::make_directories(at, 0755); !made) {
     errno = made.error().value();
@@ -248,26 +217,24 @@ bool Wanted::add_whole(const File& file, fs::path& at) {
   }
   at = path;
   return ::rename(file.partial.c_str(), path.c_str()) == 0 &&
-         fetched_.add_whole(folder_, file.name, file.entry->etag);
+         fetched.add_whole(folder, file.name, file.entry->etag);
 }
 
 void Wanted::add_begun(const File& file, std::uint64_t bytes) {
-  fetched_.add_begun(file.name, bytes, file.entry->etag);
+  fetched.add_begun(file.name, bytes, file.entry->etag);
 }
 
 Downloaded Wanted::finish() const {
   std::error_code ignored;
-  fs::remove_all(partials_, ignored);
-  return done_;
+  fs::remove_all(partials, ignored);
+  return done;
 }
+
 using Clock = std::chrono::steady_clock;
 
 // Makes data durable and records it after so many bytes, or so much time.
 constexpr std::chrono::seconds time_at_risk{1};
 constexpr std::chrono::milliseconds turn_at_most{100};
-
-using partial::Chunk;
-using partial::Commit;
 
 std::string gigabytes(std::uint64_t bytes) {
   char text[32];
@@ -340,7 +307,7 @@ Result<void> Download::begin() {
   }
   for (const auto& channel : settings_.channels) {
     channels_.push_back(TRY(Wanted::open(settings_, channel, clients_.of(channel))));
-    channels_.back()->catalogue().begin(channels_.back()->client());
+    channels_.back()->catalogue.begin(channels_.back()->client);
   }
   return {};
 }
@@ -359,7 +326,7 @@ void Download::turn(std::chrono::milliseconds at_most) {
 
 void Download::look_at_listings() {
   for (const auto& each : channels_)
-    if (each->catalogue().failed()) fail(*each->catalogue().failed());
+    if (each->catalogue.failed()) fail(*each->catalogue.failed());
 }
 
 bool Download::wait_until(const std::function<bool(const Wanted&)>& done,
@@ -380,7 +347,7 @@ bool Download::choose_files() {
     if (chosen) chosen = each->make_folders();
     if (!chosen) fail(chosen.error().message);
     if (failed_) return false;
-    disks_[each->device()] = each->disk().get();
+    disks_[each->device] = each->disk.get();
   }
   return std::ranges::all_of(disks_, [this](const auto& disk) { return enough_room(disk.first); });
 }
@@ -389,7 +356,7 @@ bool Download::enough_room(dev_t device) {
   std::uint64_t needed = 0;
   const Wanted* last = nullptr;
   for (const auto& file : files_) {
-    if (file.wanted->device() != device) continue;
+    if (file.wanted->device != device) continue;
     needed += file.entry->size - file.begin;
     last = file.wanted;
   }
@@ -398,7 +365,7 @@ bool Download::enough_room(dev_t device) {
   const std::uint64_t free = std::uint64_t{status.f_bavail} * status.f_frsize;
   if (needed <= free) return true;
   fail(last->wrong("up to and with it " + gigabytes(needed) + " are to be fetched, and " +
-                   last->folder().string() + " has room for " + gigabytes(free)));
+                   last->folder.string() + " has room for " + gigabytes(free)));
   return false;
 }
 
@@ -411,7 +378,7 @@ bool Download::open_file(File& file) {
 void Download::ask_for_checksum(File& file) {
   file.asks = true;
   s3::ask_for_checksum(
-      file.wanted->client(),
+      file.wanted->client,
       {file.wanted->bucket(file), file.entry->key, file.entry->size, file.entry->etag, {}},
       [](s3::Client::CallId) {},  // all calls end with this
       [this, &file](Result<s3::Checksum, s3::Failure> checksum) {
@@ -436,7 +403,7 @@ void Download::fetch(File& file, std::size_t size) {
   request.etag = file.entry->etag;
   request.whole = size == file.entry->size;
   if (request.whole) request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
-  auto& client = file.wanted->client();
+  auto& client = file.wanted->client;
   client.start(std::move(request), [this, &chunk](const Result<s3::Answer, s3::Failure>& answer) {
     if (!answer) return fail(*chunk.file, answer.error());
     chunk.whole = true;
@@ -453,7 +420,7 @@ void Download::fetch(File& file, std::size_t size) {
 void Download::plan() {
   while (!failed_ && next_ < files_.size()) {
     File& file = files_[next_];
-    const auto& client = file.wanted->client();
+    const auto& client = file.wanted->client;
     if (client.under_way() >= client.width() + client.width() / 2 + 4) return;
     const auto size = static_cast<std::size_t>(
         std::min<std::uint64_t>(s3::piece_bytes, file.entry->size - file.planned));
@@ -498,7 +465,7 @@ bool Download::write_front() {
   }
   file.written += chunk.size;
   at_risk_ += chunk.size;
-  file.wanted->came(chunk.size);
+  file.wanted->done.bytes += chunk.size;
   used_ -= chunk.size;
   partly_ = &file;
   chunks_.pop_front();
@@ -543,7 +510,7 @@ bool Download::end_commit() {
   errno = done.synced.get();
   if (errno != 0) {
     const File* one = done.files.empty() ? done.partly : done.files.front();
-    return one == nullptr ? fail_at(settings_.directory) : fail_at(*one, one->wanted->folder());
+    return one == nullptr ? fail_at(settings_.directory) : fail_at(*one, one->wanted->folder);
   }
   for (const File* file : done.files) {
     fs::path at;
@@ -551,7 +518,7 @@ bool Download::end_commit() {
   }
   if (done.partly != nullptr) done.partly->wanted->add_begun(*done.partly, done.written);
   for (const auto& each : channels_)
-    if (auto kept = each->keep(); !kept) fail(each->wrong(kept.error().message));
+    if (auto kept = each->fetched.keep(); !kept) fail(each->wrong(kept.error().message));
   return !failed_;
 }
 
@@ -575,7 +542,7 @@ bool Download::commit_all() {
 Result<std::vector<Downloaded>> Download::run(const std::function<bool()>& stop) {
   const auto failed = [this] { return failure(failed_.value_or("it was stopped")); };
   TRY(begin());
-  const auto listed = [](const Wanted& each) { return each.catalogue().complete(); };
+  const auto listed = [](const Wanted& each) { return each.catalogue.complete(); };
   if (!wait_until(listed, stop) || !choose_files()) return failed();
   while (!failed_ && (next_ < files_.size() || !chunks_.empty())) {
     if (stop()) {
@@ -590,7 +557,7 @@ Result<std::vector<Downloaded>> Download::run(const std::function<bool()>& stop)
   if (failed_ || !commit_all()) return failed();
   // The objects may have been listed in an earlier run: S3 must confirm that they are unchanged.
   const auto sure = [](const Wanted& each) {
-    return !each.has_fetched() || each.catalogue().confirmed();
+    return each.done.fetched == 0 || each.catalogue.confirmed();
   };
   if (!wait_until(sure, stop)) return failed();
   std::vector<Downloaded> done;
