@@ -189,13 +189,10 @@ Refusal refusal(int code, std::string reason) {
 }
 
 Result<Manifest, Refusal> read_manifest(const fs::path& checkpoint) {
-  std::string bytes;
   int code = 0;
-  const auto read = read_pieces(
-      checkpoint / kManifestName, [&](std::string_view piece) { bytes.append(piece); }, &code,
-      kManifestLimit);
-  if (!read) return tl::unexpected(refusal(code, read.error().message));
-  auto manifest = decode(bytes);
+  const auto bytes = read_whole(checkpoint / kManifestName, kManifestLimit, &code);
+  if (!bytes) return tl::unexpected(refusal(code, bytes.error().message));
+  auto manifest = decode(*bytes);
   if (manifest) return std::move(*manifest);
   const auto why = wire::is_newer(manifest.error()) ? Refusal::Why::Newer : Refusal::Why::Torn;
   return tl::unexpected(Refusal{why, manifest.error().message});

@@ -213,6 +213,13 @@ Result<std::uint64_t> read_pieces(const fs::path& path,
   }
 }
 
+Result<std::string> read_whole(const fs::path& path, std::uint64_t most, int* code) {
+  std::string bytes;
+  TRY(read_pieces(
+      path, [&](std::string_view piece) { bytes += piece; }, code, most));
+  return bytes;
+}
+
 bool is_absence(int code) {
   return code == ENOENT || code == ENOTDIR || code == EISDIR || code == ELOOP || code == ENXIO;
 }

@@ -66,6 +66,9 @@ bool is_mostly_unwritten(int file);
 Result<std::uint64_t> read_pieces(const fs::path& path,
                                   const std::function<void(std::string_view)>& sink,
                                   int* code = nullptr, std::uint64_t most = UINT64_MAX);
+// The same as one text.
+Result<std::string> read_whole(const fs::path& path, std::uint64_t most = UINT64_MAX,
+                               int* code = nullptr);
 
 // True: this errno of a failed call means that the file does not exist, or is of another kind. All
 // other codes (no permission, no resources, a share without an answer, a disk error) do not tell:

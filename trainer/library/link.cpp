@@ -53,11 +53,8 @@ double seconds(std::chrono::nanoseconds time) {
 // Null: there is none, or it cannot be parsed.
 nlohmann::json read_json(const fs::path& file) {
   if (file.empty()) return nullptr;
-  std::string bytes;
-  const auto read = read_pieces(file, [&](std::string_view piece) {
-    if (bytes.size() <= kNoticeLimit) bytes.append(piece);
-  });
-  return read ? nlohmann::json::parse(bytes, nullptr, false) : nullptr;
+  const auto bytes = read_whole(file, kNoticeLimit);
+  return bytes ? nlohmann::json::parse(*bytes, nullptr, false) : nullptr;
 }
 
 std::optional<std::chrono::milliseconds> milliseconds_of(const nlohmann::json& json,

@@ -36,10 +36,7 @@ class S3Place {
   // already; fails for a different one of the same step. Gives up when `stop` becomes true.
   Result<void> copy(const fs::path& checkpoint, std::uint64_t step, const Retention& retention,
                     const std::atomic<bool>& stop) {
-    std::string own;
-    TRY(read_pieces(
-        checkpoint / kManifestName, [&](std::string_view piece) { own.append(piece); }, nullptr,
-        kManifestLimit));
+    const std::string own = TRY(read_whole(checkpoint / kManifestName, kManifestLimit));
     const auto manifest = TRY(decode(own));
     bucket::Manifest made{"", directory_name(step), static_cast<std::int64_t>(step),
                           0,  manifest.metric,      {}};

@@ -101,8 +101,7 @@ bool Copy::prepare(std::uint64_t bytes, void* device) {
 // The number behind `name` in a file of the kernel's; none: it is not there, or not a number
 // ("max").
 std::optional<std::uint64_t> number_in(const std::filesystem::path& file, std::string_view name) {
-  std::string text;
-  (void)read_pieces(file, [&](std::string_view piece) { text += piece; });
+  const std::string text = read_whole(file).value_or("");
   const auto at = text.find(name);
   const char* digits = at == std::string::npos ? "" : text.c_str() + at + name.size();
   char* end = nullptr;
@@ -118,8 +117,7 @@ std::uint64_t room_in_memory() {
   std::uint64_t room = UINT64_MAX;
   const auto kept = number_in("/proc/meminfo", "MemTotal:").value_or(0) / 10;
   if (const auto free = number_in("/proc/meminfo", "MemAvailable:")) room = less(*free, kept) << 10;
-  std::string groups;
-  (void)read_pieces("/proc/self/cgroup", [&](std::string_view piece) { groups += piece; });
+  const std::string groups = read_whole("/proc/self/cgroup").value_or("");
   const auto own = groups.find("0::/");
   std::filesystem::path group("/sys/fs/cgroup");
   if (own != std::string::npos) group += groups.substr(own + 3, groups.find('\n', own) - own - 3);

@@ -67,11 +67,9 @@ Result<std::vector<fs::path>> claims_beside(const fs::path& own) {
 
 // The member's name in front of a claim's words; empty: it is not there.
 std::string member_of(const fs::path& claim) {
-  std::string words;
   constexpr std::uint64_t longest = 4096;
-  const auto read = read_pieces(
-      claim, [&](std::string_view piece) { words += piece; }, nullptr, longest);
-  return read ? words.substr(0, words.find(' ')) : "";
+  const std::string words = read_whole(claim, longest).value_or("");
+  return words.substr(0, words.find(' '));
 }
 
 // Each claim is a file of its own: what is written late replaces none that came after it. The

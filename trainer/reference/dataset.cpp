@@ -28,11 +28,8 @@ std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
 // The bytes behind a header of `dimensions` sizes; sizes[0] receives the count.
 Result<std::string> read_idx(const fs::path& path, std::uint32_t magic,
                              std::vector<std::uint32_t>& sizes) {
-  std::string bytes;
-  TRY(checkpoint::read_pieces(path, [&](std::string_view piece) {
-    if (bytes.size() <= kFileLimit) bytes.append(piece);
-  }));
   const std::size_t header = 4 + 4 * sizes.size();
+  const std::string bytes = TRY(checkpoint::read_whole(path, kFileLimit + header));
   if (bytes.size() < header)
     return failure(path.string() + " has only " + std::to_string(bytes.size()) + " bytes");
   if (big_endian(bytes, 0) != magic) {
@@ -84,10 +81,7 @@ constexpr std::size_t kBatchFileLimit = std::size_t{1}
                                         << 30;  // 30 batches: a larger file is a mistake
 
 Result<void> append_batch(const fs::path& path, Examples& examples) {
-  std::string bytes;
-  TRY(checkpoint::read_pieces(path, [&](std::string_view piece) {
-    if (bytes.size() <= kBatchFileLimit) bytes.append(piece);
-  }));
+  const std::string bytes = TRY(checkpoint::read_whole(path, kBatchFileLimit));
   if (bytes.empty() || bytes.size() % kRecord != 0) {
     return failure(path.string() + " has " + std::to_string(bytes.size()) +
                    " bytes, which is no whole number of records of " + std::to_string(kRecord));

@@ -102,8 +102,7 @@ Result<std::unique_ptr<TensorBoard>> TensorBoard::open(const fs::path& directory
   const fs::path path = directory / kFile;
   checkpoint::Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file) return checkpoint::system_failure("cannot open", path);
-  std::string bytes;
-  TRY(checkpoint::read_pieces(path, [&](std::string_view piece) { bytes.append(piece); }));
+  const std::string bytes = TRY(checkpoint::read_whole(path));
   const std::size_t length = good_length(bytes, step, to_come);
   if (::ftruncate(file.get(), static_cast<off_t>(length)) != 0)
     return checkpoint::system_failure("cannot shorten", path);

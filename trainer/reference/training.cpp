@@ -556,9 +556,7 @@ constexpr int kUsage = 2;
 Result<std::string> parameters_text(const std::string& given) {
   const auto start = given.find_first_not_of(" \t\n");
   if (start != std::string::npos && given[start] == '{') return given;
-  std::string text;
-  TRY(checkpoint::read_pieces(given, [&](std::string_view piece) { text.append(piece); }));
-  return text;
+  return checkpoint::read_whole(given);
 }
 
 // The values given on the command line, by the parameter's name.
