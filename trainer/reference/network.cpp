@@ -33,6 +33,17 @@ struct Pass {
   bool mixed = false;  // in bfloat16, where autocast says so
 };
 
+struct Named {
+  std::string name;
+  at::Tensor tensor;
+};
+
+std::vector<at::Tensor> tensors_of(const std::vector<Named>& all) {
+  std::vector<at::Tensor> tensors;
+  for (const Named& each : all) tensors.push_back(each.tensor);
+  return tensors;
+}
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -40,11 +51,9 @@ class Model {
   // images: n x channels x height x width, float32, 0..1. Gives n x kClasses logits.
   virtual at::Tensor forward(const at::Tensor& images, const Pass& pass) const = 0;
 
-  // The model's own tensors, shared with it, each with its name.
-  std::vector<at::Tensor> weights;     // learned by gradient
-  std::vector<at::Tensor> statistics;  // means and variances of batch norms
-  std::vector<std::string> weight_names;
-  std::vector<std::string> statistic_names;
+  // The model's own tensors, shared with it.
+  std::vector<Named> weights;     // learned by gradient
+  std::vector<Named> statistics;  // means and variances of batch norms
 };
 
 // Uniform in +-limit, drawn from the seed; `number` tells one tensor of the model from the others.
@@ -76,12 +85,12 @@ class Mlp : public Model {
     sizes.push_back(kClasses);
     for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
       const double limit = std::sqrt(6.0 / static_cast<double>(sizes[i] + sizes[i + 1]));
-      weights.push_back(uniform_weights({sizes[i + 1], sizes[i]}, limit, parameters.seed, i));
-      weights.push_back(at::zeros({sizes[i + 1]}));
       // Behind Flatten come Linear and ReLU, three modules for each hidden layer, the last Dropout.
       const bool last = i + 2 == sizes.size();
       const std::string name = std::to_string(i == 0 ? 1 : 3 * i + (last ? 1 : 0));
-      weight_names.insert(weight_names.end(), {name + ".weight", name + ".bias"});
+      weights.push_back(
+          {name + ".weight", uniform_weights({sizes[i + 1], sizes[i]}, limit, parameters.seed, i)});
+      weights.push_back({name + ".bias", at::zeros({sizes[i + 1]})});
     }
   }
 
@@ -98,7 +107,7 @@ class Mlp : public Model {
     for (std::size_t i = 0; i < weights.size(); i += 2) {
       const bool last = i + 2 == weights.size();
       if (last) values = drop(values, kLastDropout);
-      values = at::linear(values, weights[i], weights[i + 1]);
+      values = at::linear(values, weights[i].tensor, weights[i + 1].tensor);
       if (last) break;
       values = activate(values, i == 0 ? Activation::Relu : parameters_.activate_fn);
       if (i > 0) values = drop(values, parameters_.dropout_rate);
@@ -167,9 +176,8 @@ class Resnet : public Model {
       }
     }
     const double limit = std::sqrt(1.0 / static_cast<double>(in));
-    weights.push_back(uniform_weights({kClasses, in}, limit, seed_, weights.size()));
-    weights.push_back(at::zeros({kClasses}));
-    weight_names.insert(weight_names.end(), {"fc.weight", "fc.bias"});
+    weights.push_back({"fc.weight", uniform_weights({kClasses, in}, limit, seed_, weights.size())});
+    weights.push_back({"fc.bias", at::zeros({kClasses})});
   }
 
   at::Tensor forward(const at::Tensor& images, const Pass& pass) const override {
@@ -185,7 +193,7 @@ class Resnet : public Model {
       values = at::relu(values + shortcut);
     }
     values = values.mean({2, 3});
-    return at::linear(values, weights[weights.size() - 2], weights.back());
+    return at::linear(values, weights[weights.size() - 2].tensor, weights.back().tensor);
   }
 
  private:
@@ -198,15 +206,12 @@ class Resnet : public Model {
                 std::int64_t stride) {
     const Unit unit{weights.size(), statistics.size(), stride, kernel / 2};
     const double limit = std::sqrt(6.0 / static_cast<double>(in * kernel * kernel));
-    weights.push_back(uniform_weights({out, in, kernel, kernel}, limit, seed_, weights.size()));
-    weights.push_back(at::ones({out}));
-    weights.push_back(at::zeros({out}));
-    statistics.push_back(at::zeros({out}));
-    statistics.push_back(at::ones({out}));
-    weight_names.insert(weight_names.end(), {names.convolution + ".weight", names.norm + ".weight",
-                                             names.norm + ".bias"});
-    statistic_names.insert(statistic_names.end(),
-                           {names.norm + ".running_mean", names.norm + ".running_var"});
+    weights.push_back({names.convolution + ".weight",
+                       uniform_weights({out, in, kernel, kernel}, limit, seed_, weights.size())});
+    weights.push_back({names.norm + ".weight", at::ones({out})});
+    weights.push_back({names.norm + ".bias", at::zeros({out})});
+    statistics.push_back({names.norm + ".running_mean", at::zeros({out})});
+    statistics.push_back({names.norm + ".running_var", at::ones({out})});
     return unit;
   }
 
@@ -232,10 +237,11 @@ class Resnet : public Model {
 
   at::Tensor apply(const Unit& unit, const at::Tensor& values, const Pass& pass) const {
     const at::Tensor filtered =
-        at::conv2d(values, weights[unit.weights], {}, unit.stride, unit.padding);
-    return at::batch_norm(filtered, weights[unit.weights + 1], weights[unit.weights + 2],
-                          statistics[unit.statistics], statistics[unit.statistics + 1],
-                          pass.training, kMomentum, kEpsilon, true);
+        at::conv2d(values, weights[unit.weights].tensor, {}, unit.stride, unit.padding);
+    return at::batch_norm(filtered, weights[unit.weights + 1].tensor,
+                          weights[unit.weights + 2].tensor, statistics[unit.statistics].tensor,
+                          statistics[unit.statistics + 1].tensor, pass.training, kMomentum,
+                          kEpsilon, true);
   }
 
   std::uint64_t seed_;
@@ -309,13 +315,13 @@ Result<std::string> torch_script(const Model& model, const Description& descript
   try {
     const torch::NoGradGuard no_gradients;
     Modules modules;
-    for (std::size_t i = 0; i < model.weights.size(); ++i) {
-      auto [module, name] = modules.place_of(model.weight_names[i]);
-      module.register_parameter(name, model.weights[i], false);
+    for (const Named& each : model.weights) {
+      auto [module, name] = modules.place_of(each.name);
+      module.register_parameter(name, each.tensor, false);
     }
-    for (std::size_t i = 0; i < model.statistics.size(); ++i) {
-      auto [module, name] = modules.place_of(model.statistic_names[i]);
-      module.register_buffer(name, model.statistics[i]);
+    for (const Named& each : model.statistics) {
+      auto [module, name] = modules.place_of(each.name);
+      module.register_buffer(name, each.tensor);
     }
     const Shape& shape = description.shape;
     const at::Tensor image = at::zeros({1, shape.channels, shape.height, shape.width}, at::kByte);
@@ -511,8 +517,9 @@ struct Placed {
     const bool by_pixel = parameters.architecture != Architecture::Mlp;
     layout = by_pixel ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
     const torch::NoGradGuard no_gradients;
-    for (auto& tensor : model->statistics) tensor.set_data(tensor.to(device));
-    for (auto& tensor : model->weights) {
+    for (Named& each : model->statistics) each.tensor.set_data(each.tensor.to(device));
+    for (Named& each : model->weights) {
+      at::Tensor& tensor = each.tensor;
       const bool is_kernel = tensor.dim() == 4;
       tensor.set_data(
           tensor.to(device).contiguous(is_kernel ? layout : at::MemoryFormat::Contiguous));
@@ -559,41 +566,31 @@ struct Network::Parts {
   Optimization optimization;
   std::vector<Scored> scored;  // of steps whose scores are not read yet
 
-  Tensors tensors() const {
-    Tensors all = placed.model->weights;
+  std::vector<Named> tensors() const {
+    std::vector<Named> all = placed.model->weights;
     const auto& more = placed.model->statistics;
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
 
-  std::vector<std::string> names() const {
-    std::vector<std::string> all = placed.model->weight_names;
-    const auto& more = placed.model->statistic_names;
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-
   // The optimizer's, each by the weight's name and its own: "fc.bias.square_avg".
-  std::pair<std::vector<std::string>, Tensors> memory() const {
-    std::pair<std::vector<std::string>, Tensors> all;
+  std::vector<Named> memory() const {
+    std::vector<Named> all;
     for (const auto& [name, tensors] : optimization.memory())
-      for (std::size_t i = 0; i < tensors.size(); ++i) {
-        all.first.push_back(placed.model->weight_names[i] + "." + name);
-        all.second.push_back(tensors[i]);
-      }
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        all.push_back({placed.model->weights[i].name + "." + name, tensors[i]});
     return all;
   }
 };
 
 namespace {
 
-std::string written(const std::vector<std::string>& names, const Tensors& tensors,
-                    const Metadata& metadata) {
+std::string written(const std::vector<Named>& all, const Metadata& metadata) {
   Tensors values;  // keeps the bytes that the rest points into
   std::vector<NamedTensor> named;
-  for (const auto& tensor : tensors) {
+  for (const auto& [name, tensor] : all) {
     const auto& value = values.emplace_back(tensor.detach().to(at::kCPU).contiguous());
-    named.push_back({names[named.size()],
+    named.push_back({name,
                      {value.sizes().begin(), value.sizes().end()},
                      {reinterpret_cast<const char*>(value.data_ptr<float>()),
                       static_cast<std::size_t>(value.nbytes())}});
@@ -601,23 +598,22 @@ std::string written(const std::vector<std::string>& names, const Tensors& tensor
   return write_safetensors(named, metadata);
 }
 
-Result<void> set(const std::vector<std::string>& names, const Tensors& tensors,
-                 std::string_view bytes) {
+Result<void> set(const std::vector<Named>& all, std::string_view bytes) {
   const auto read = TRY(read_safetensors(bytes));
   std::map<std::string_view, const NamedTensor*> by_name;
   for (const NamedTensor& tensor : read.tensors) by_name[tensor.name] = &tensor;
-  bool same = by_name.size() == names.size();
-  for (std::size_t i = 0; same && i < names.size(); ++i) {
-    const auto found = by_name.find(names[i]);
-    same = found != by_name.end() && std::ranges::equal(found->second->shape, tensors[i].sizes());
-  }
+  const bool same = by_name.size() == all.size() && std::ranges::all_of(all, [&](const Named& its) {
+                      const auto found = by_name.find(its.name);
+                      return found != by_name.end() &&
+                             std::ranges::equal(found->second->shape, its.tensor.sizes());
+                    });
   if (!same) return failure("it has the tensors of another network");
   const torch::NoGradGuard no_gradients;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const std::string_view given = by_name[names[i]]->bytes;
-    const at::Tensor values = at::empty(tensors[i].sizes());
+  for (const auto& [name, tensor] : all) {
+    const std::string_view given = by_name[name]->bytes;
+    const at::Tensor values = at::empty(tensor.sizes());
     std::memcpy(values.data_ptr<float>(), given.data(), given.size());
-    tensors[i].copy_(values);
+    tensor.copy_(values);
   }
   return {};
 }
@@ -641,7 +637,7 @@ Network::Network(const Parameters& parameters, const Shape& shape, const Hardwar
   set_threads(hardware.threads);
   use_algorithms(hardware.deterministic);
   Placed placed(hardware.device, parameters, shape);
-  Optimization optimization(parameters, placed.model->weights);
+  Optimization optimization(parameters, tensors_of(placed.model->weights));
   parts_ = std::make_unique<Parts>(
       Parts{parameters, shape, std::move(placed), std::move(optimization), {}});
 }
@@ -682,32 +678,26 @@ Score Network::evaluate(const Examples& examples) {
 }
 
 std::string Network::weights() const {
-  return written(parts_->names(), parts_->tensors(), describe({parts_->parameters, parts_->shape}));
+  return written(parts_->tensors(), describe({parts_->parameters, parts_->shape}));
 }
 
-Result<void> Network::set_weights(std::string_view bytes) {
-  return set(parts_->names(), parts_->tensors(), bytes);
-}
+Result<void> Network::set_weights(std::string_view bytes) { return set(parts_->tensors(), bytes); }
 
 Result<std::string> Network::script() const {
   const torch::NoGradGuard no_gradients;
   const auto model = make_model(parts_->parameters, parts_->shape);
   const Model& trained = *parts_->placed.model;
   for (std::size_t i = 0; i < model->weights.size(); ++i)
-    model->weights[i].copy_(trained.weights[i]);
+    model->weights[i].tensor.copy_(trained.weights[i].tensor);
   for (std::size_t i = 0; i < model->statistics.size(); ++i)
-    model->statistics[i].copy_(trained.statistics[i]);
+    model->statistics[i].tensor.copy_(trained.statistics[i].tensor);
   return torch_script(*model, {parts_->parameters, parts_->shape});
 }
 
-std::string Network::optimizer_state() const {
-  const auto [names, tensors] = parts_->memory();
-  return written(names, tensors, {});
-}
+std::string Network::optimizer_state() const { return written(parts_->memory(), {}); }
 
 Result<void> Network::set_optimizer_state(std::string_view bytes) {
-  const auto [names, tensors] = parts_->memory();
-  return set(names, tensors, bytes);
+  return set(parts_->memory(), bytes);
 }
 
 }  // namespace spotter::train
