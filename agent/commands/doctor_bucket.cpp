@@ -27,19 +27,14 @@ s3::Client client_of(const wire::Channel& channel = {}) {
                      .requester_pays = channel.requester_pays});
 }
 
-// Lists one object only.
+// Lists one page only.
 Finding readable(const wire::Channel& channel, const std::string& what) {
   const wire::S3Location& where = channel.source;
   s3::Client client = client_of(channel);
-  std::size_t seen = 0;
-  s3::Listing one;
-  one.page = [&](std::vector<wire::ListedObject> objects) {
-    seen += objects.size();
-    return false;
-  };
-  const auto listed = s3::list(client, where, one);
-  if (!listed) return refused(listed.error());
-  if (seen == 0)
+  const auto answer = client.perform(s3::list_request(where, "", ""));
+  const auto page = s3::page_of(where, answer);
+  if (!page) return refused(page.error());
+  if (page->objects.empty())
     return {"bucket", Verdict::Fail, what + ": there is nothing at " + wire::to_url(where),
             "put the data there, or name the place that is meant"};
   return {"bucket", Verdict::Ok, what + ": " + wire::to_url(where) + " can be listed", ""};

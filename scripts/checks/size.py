@@ -9,7 +9,7 @@ from checks.files import ROOT, name, sources
 # smaller writes the new figure here.
 LIMITS = [
     ("product files", 525, 620),
-    ("product lines", 96481, 79000),
+    ("product lines", 96448, 79000),
     ("test lines", 138108, 94000),
     ("files under 40 lines, %", 9.5, 12),
     ("headers with at most one other user, %", 21.8, 20),

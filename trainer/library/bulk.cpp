@@ -349,17 +349,14 @@ Result<std::vector<PartEntry>> write_parts(int directory, const fs::path& shown,
   std::vector<std::unique_ptr<Target>> targets;
   targets.reserve(parts.size());
   for (const auto& part : parts) targets.push_back(std::make_unique<Target>(part, shown));
-  auto done = run_parallel(targets.size(), 1,
-                           [&](std::size_t i) { return create(directory, *targets[i]); });
-  if (!done) return tl::unexpected(done.error());
+  TRY(run_parallel(targets.size(), 1,
+                   [&](std::size_t i) { return create(directory, *targets[i]); }));
   const auto pieces =
       pieces_of(targets.size(), [&](std::size_t i) { return parts[i].bytes.size(); });
-  done = run_parallel(pieces.size(), kThreads, [&](std::size_t i) {
+  TRY(run_parallel(pieces.size(), kThreads, [&](std::size_t i) {
     return write_piece(*targets[pieces[i].file], pieces[i].index);
-  });
-  if (!done) return tl::unexpected(done.error());
-  done = run_parallel(targets.size(), kThreads, [&](std::size_t i) { return finish(*targets[i]); });
-  if (!done) return tl::unexpected(done.error());
+  }));
+  TRY(run_parallel(targets.size(), kThreads, [&](std::size_t i) { return finish(*targets[i]); }));
   std::vector<PartEntry> entries;
   entries.reserve(targets.size());
   for (const auto& target : targets) {
@@ -380,15 +377,13 @@ Result<std::vector<LoadedPart>> read_parts(const fs::path& directory,
     if (!result && code != nullptr) *code = seen;
     return result;
   };
-  auto done = run_parallel(origins.size(), 1,
-                           [&](std::size_t i) { return noting(open_part(*origins[i])); });
-  if (!done) return tl::unexpected(done.error());
+  TRY(run_parallel(origins.size(), 1,
+                   [&](std::size_t i) { return noting(open_part(*origins[i])); }));
   const auto pieces =
       pieces_of(origins.size(), [&](std::size_t i) { return std::size_t{parts[i].bytes}; });
-  done = run_parallel(pieces.size(), readers(), [&](std::size_t i) {
+  TRY(run_parallel(pieces.size(), readers(), [&](std::size_t i) {
     return noting(read_piece(*origins[pieces[i].file], pieces[i].index));
-  });
-  if (!done) return tl::unexpected(done.error());
+  }));
   std::vector<LoadedPart> loaded;
   for (auto& origin : origins) {
     if (origin->sum->hex() != origin->entry.xxh3_128) {

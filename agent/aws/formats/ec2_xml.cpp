@@ -53,17 +53,12 @@ Fields Fields::child(const char* name) const {
   return {node, *problem_};
 }
 
-std::vector<Fields> Fields::items(const char* set) const {
-  // Without the set an answer would read as "there is none", which is something else.
-  if (!node_.child(set)) note(set, "is missing");
-  return optional_items(set);
-}
-
-std::vector<Fields> Fields::optional_items(const char* set) const {
-  std::vector<Fields> items;
-  for (const pugi::xml_node item : node_.child(set).children("item"))
-    items.emplace_back(item, *problem_);
-  return items;
+std::vector<Fields> Fields::children(const char* list, const char* each, bool needed) const {
+  if (needed && !node_.child(list)) note(list, "is missing");
+  std::vector<Fields> all;
+  for (const pugi::xml_node node : node_.child(list).children(each))
+    all.emplace_back(node, *problem_);
+  return all;
 }
 
 std::vector<std::string> Fields::optional_texts(const char* set) const {
@@ -71,14 +66,6 @@ std::vector<std::string> Fields::optional_texts(const char* set) const {
   for (const pugi::xml_node item : node_.child(set).children("item"))
     texts.emplace_back(item.text().get());
   return texts;
-}
-
-std::vector<Fields> Fields::members(const char* list) const {
-  if (!node_.child(list)) note(list, "is missing");
-  std::vector<Fields> items;
-  for (const pugi::xml_node item : node_.child(list).children("member"))
-    items.emplace_back(item, *problem_);
-  return items;
 }
 
 Tags Fields::tags() const {

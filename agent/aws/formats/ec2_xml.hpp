@@ -27,11 +27,14 @@ class Fields {
   Fields child(const char* name) const;  // required
   // absent: one that has nothing
   Fields optional_child(const char* name) const { return {node_.child(name), *problem_}; }
-  std::vector<Fields> items(const char* set) const;           // <set><item>; the set is required
-  std::vector<Fields> optional_items(const char* set) const;  // absent: none
+  // <set><item>; required, as without the set an answer would read as "there is none".
+  std::vector<Fields> items(const char* set) const { return children(set, "item", true); }
+  // absent: none
+  std::vector<Fields> optional_items(const char* set) const { return children(set, "item", false); }
   std::vector<std::string> optional_texts(const char* set) const;  // <set><item>TEXT; as above
-  std::vector<Fields> members(const char* list) const;             // <list><member>; is required
-  Tags tags() const;                                               // <tagSet>, optional
+  // <list><member>; required
+  std::vector<Fields> members(const char* list) const { return children(list, "member", true); }
+  Tags tags() const;  // <tagSet>, optional
 
   template <class Identifier>
   Identifier name(const char* field) const {  // required
@@ -45,6 +48,7 @@ class Fields {
   void note(const char* field, const char* what) const;
 
  private:
+  std::vector<Fields> children(const char* list, const char* each, bool needed) const;
   template <class Identifier>
   Identifier fitting(const char* field, const std::string& value) const {
     if (!Identifier::fits(value)) note(field, "is too long");

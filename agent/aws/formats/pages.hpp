@@ -40,12 +40,10 @@ class Pages {
   std::string remembered_;
 };
 
-// One page's count, and the token of the next one (empty: it was the last). `enough`: the next one
-// is not wanted.
+// One page's count, and the token of the next one (empty: it was the last).
 struct PageSeen {
   std::size_t items = 0;
   std::string next_token;
-  bool enough = false;
 };
 
 // The loop over the pages of a listing, for whoever waits for each: `ask(token)` gives a page or an
@@ -62,7 +60,6 @@ auto each_page(PageLimits limits, Ask ask, Take take, Endless endless)
     PageSeen seen = take(std::move(*page));
     if (const auto more = pages.add(seen.items, seen.next_token); !more)
       return tl::unexpected(endless(more.error()));
-    if (seen.enough) break;
     token = std::move(seen.next_token);
   } while (!token.empty());
   return {};

@@ -169,7 +169,6 @@ class Client::Calls {
   std::size_t under_way() const { return calls_.size(); }
   std::size_t width() const { return window_.width(); }
   std::size_t threads() const { return carriers_.threads(); }
-  std::uint64_t repetitions() const { return repetitions_; }
   Tally tally() const { return tally_; }
 
  private:
@@ -198,7 +197,6 @@ class Client::Calls {
   std::multimap<Clock::time_point, CallId> waiting_;
   std::uint64_t moved_ = 0;  // of the carriers', what the window knows of
   std::size_t threads_ = 1;  // as above
-  std::uint64_t repetitions_ = 0;
   Tally tally_;
   Carriers carriers_;  // goes before the rest: what is under way writes to the calls
   Keys keys_;          // in the carriers' loop
@@ -406,7 +404,6 @@ void Client::Calls::refused(Call& call, const Answer& answer) {
     return try_again(call, base, std::move(judgement.failure));
   }
   if (corrected(call, judgement, answer)) {
-    ++repetitions_;
     ready_.push_front(call.id);
     return;
   }
@@ -455,7 +452,6 @@ void Client::Calls::try_again(Call& call, milliseconds base, Failure failure) {
       ceiling.count() / 4, std::max<std::int64_t>(1, ceiling.count()))(random_));
   if (now + pause - call.progress > settings_.patience)
     return finish(call, tl::unexpected(std::move(failure)));
-  ++repetitions_;
   waiting_.emplace(now + pause, call.id);
 }
 
@@ -478,7 +474,6 @@ milliseconds Client::next() const { return calls_->next(); }
 std::size_t Client::under_way() const { return calls_->under_way(); }
 std::size_t Client::width() const { return calls_->width(); }
 std::size_t Client::threads() const { return calls_->threads(); }
-std::uint64_t Client::repetitions() const { return calls_->repetitions(); }
 Tally Client::tally() const { return calls_->tally(); }
 
 Result<Answer, Failure> Client::perform(Request request) {

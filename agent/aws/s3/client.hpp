@@ -65,10 +65,9 @@ class Client {
   int descriptor() const;
   std::chrono::milliseconds next() const;
 
-  std::size_t under_way() const;      // calls that have not ended
-  std::size_t width() const;          // requests that go out at once, at this moment
-  std::size_t threads() const;        // that carry, at this moment
-  std::uint64_t repetitions() const;  // requests that were sent again, for whatever reason
+  std::size_t under_way() const;  // calls that have not ended
+  std::size_t width() const;      // requests that go out at once, at this moment
+  std::size_t threads() const;    // that carry, at this moment
   Tally tally() const;
 
   // start(), and turns until it has ended.

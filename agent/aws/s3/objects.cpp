@@ -115,9 +115,7 @@ void Upload::put_at_once() {
 void Upload::began(const Answer& answer) {
   auto id = wire::decode_upload_id(answer.body);
   if (!id) {
-    return fail({.message = id.error().message,
-                 .bucket = object_.location.bucket,
-                 .key = object_.location.key});
+    return fail(about(object_.location, Failure::Kind::Refused, id.error().message));
   }
   id_ = std::move(*id);
   parts_.resize((object_.bytes.size() + part_ - 1) / part_);
@@ -207,33 +205,34 @@ Request list_request(const wire::S3Location& prefix, const std::string& delimite
   return request;
 }
 
+Result<wire::ListPage, Failure> page_of(const wire::S3Location& prefix,
+                                        const Result<Answer, Failure>& answer) {
+  if (!answer) {
+    Failure failure = answer.error();
+    failure.key = prefix.key;
+    return tl::unexpected(std::move(failure));
+  }
+  auto page = wire::decode_list(answer->body);
+  if (page) return std::move(*page);
+  return tl::unexpected(about(prefix, Failure::Kind::Refused, page.error().message));
+}
+
 Result<std::vector<wire::ListedObject>, Failure> list(Client& client,
                                                       const wire::S3Location& prefix,
                                                       const Listing& options) {
-  const auto ask = [&](const std::string& token) -> Result<wire::ListPage, Failure> {
+  const auto ask = [&](const std::string& token) {
     const auto answer = client.perform(list_request(prefix, options.delimiter, token));
-    if (!answer) {
-      Failure failure = answer.error();
-      failure.key = prefix.key;
-      return tl::unexpected(std::move(failure));
-    }
-    if (options.date != nullptr && options.date->empty()) *options.date = answer->header("date");
-    auto page = wire::decode_list(answer->body);
-    if (page) return std::move(*page);
-    return tl::unexpected(about(prefix, Failure::Kind::Refused, page.error().message));
+    if (answer && options.date != nullptr && options.date->empty())
+      *options.date = answer->header("date");
+    return page_of(prefix, answer);
   };
   std::vector<wire::ListedObject> all;
   const auto take = [&](wire::ListPage page) {
     const std::size_t items = page.objects.size() + page.prefixes.size();
-    wire::PageSeen seen{.items = items, .next_token = std::move(page.next)};
     if (options.folders != nullptr)
       std::ranges::move(page.prefixes, std::back_inserter(*options.folders));
-    if (options.page) {
-      seen.enough = !options.page(std::move(page.objects));
-    } else {
-      std::ranges::move(page.objects, std::back_inserter(all));
-    }
-    return seen;
+    std::ranges::move(page.objects, std::back_inserter(all));
+    return wire::PageSeen{.items = items, .next_token = std::move(page.next)};
   };
   const auto endless = [&](const Error& error) {
     return about(prefix, Failure::Kind::Refused, error.message);

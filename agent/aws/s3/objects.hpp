@@ -23,11 +23,9 @@ Result<Object, Failure> head(Client& client, const wire::S3Location& location);
 // All objects whose key begins so, in S3's order (of the keys' bytes): up to wire::most_objects. A
 // listing that does not end (aws/formats/pages.hpp) is Failure::Kind::Refused. With a
 // delimiter only those of this "folder"; `folders` then receives the others' common beginnings.
-// `page`, when given, sees each page's objects instead: false ends the listing.
 struct Listing {
   std::string delimiter;
   std::vector<std::string>* folders = nullptr;
-  std::function<bool(std::vector<wire::ListedObject>)> page;
   std::string* date = nullptr;  // receives the Date of the first answer, S3's own clock
 };
 Result<std::vector<wire::ListedObject>, Failure> list(Client& client,
@@ -66,6 +64,8 @@ Result<void, Failure> remove(Client& client, const wire::S3Location& location);
 // The parts of these operations, for whoever turns the client by itself (agent/aws/s3_client.hpp).
 Request list_request(const wire::S3Location& prefix, const std::string& delimiter,
                      const std::string& token);
+Result<wire::ListPage, Failure> page_of(const wire::S3Location& prefix,
+                                        const Result<Answer, Failure>& answer);
 Request read_request(const wire::S3Location& location);
 // As read() returns it.
 Result<Content, Failure> content_of(const wire::S3Location& location,

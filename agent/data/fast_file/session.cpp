@@ -92,13 +92,17 @@ struct Session::Fuse {
     connection->congestion_threshold = most_background * 3 / 4;
   }
 
+  // A file, or a folder. Null: it is none, and the request is answered.
+  const Tree::Node* of_kind(fuse_req_t request, fuse_ino_t number, bool file) const {
+    const Tree::Node* found = node(number);
+    if (found != nullptr && found->file.has_value() == file) return found;
+    fuse_reply_err(request, found == nullptr ? ENOENT : file ? EISDIR : ENOTDIR);
+    return nullptr;
+  }
+
   static void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     const Fuse& self = of(request);
-    const Tree::Node* folder = self.node(parent);
-    if (folder == nullptr || folder->file) {
-      fuse_reply_err(request, folder == nullptr ? ENOENT : ENOTDIR);
-      return;
-    }
+    if (self.of_kind(request, parent, false) == nullptr) return;
     const auto found = self.source.tree.find(static_cast<Tree::Number>(parent - 1), name);
     fuse_entry_param none{};  // the kernel may also remember that there is no such name
     none.entry_timeout = forever;
@@ -117,10 +121,8 @@ struct Session::Fuse {
   }
 
   static void open(fuse_req_t request, fuse_ino_t number, fuse_file_info* file) {
-    const Tree::Node* node = of(request).node(number);
-    if (node == nullptr || !node->file) {
-      fuse_reply_err(request, node == nullptr ? ENOENT : EISDIR);
-    } else if ((file->flags & O_ACCMODE) != O_RDONLY) {
+    if (of(request).of_kind(request, number, true) == nullptr) return;
+    if ((file->flags & O_ACCMODE) != O_RDONLY) {
       fuse_reply_err(request, EROFS);
     } else {
       file->keep_cache = 1;
@@ -138,11 +140,8 @@ struct Session::Fuse {
   static void list(fuse_req_t request, fuse_ino_t number, std::size_t size, off_t offset,
                    bool plus) {
     const Fuse& self = of(request);
-    const Tree::Node* folder = self.node(number);
-    if (folder == nullptr || folder->file) {
-      fuse_reply_err(request, folder == nullptr ? ENOENT : ENOTDIR);
-      return;
-    }
+    const Tree::Node* folder = self.of_kind(request, number, false);
+    if (folder == nullptr) return;
     std::string bytes(size, '\0');
     std::size_t used = 0;
     for (auto at = static_cast<std::size_t>(offset); at < folder->children.size() + 2; ++at) {
@@ -192,11 +191,8 @@ struct Session::Fuse {
   static void read(fuse_req_t request, fuse_ino_t number, std::size_t size, off_t offset,
                    fuse_file_info* /*file*/) {
     Fuse& self = of(request);
-    const Tree::Node* node = self.node(number);
-    if (node == nullptr || !node->file) {
-      fuse_reply_err(request, node == nullptr ? ENOENT : EISDIR);
-      return;
-    }
+    const Tree::Node* node = self.of_kind(request, number, true);
+    if (node == nullptr) return;
     const std::uint64_t whole = self.source.files[*node->file].size;
     const auto begin = std::min(static_cast<std::uint64_t>(offset), whole);
     const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(size, whole - begin));
