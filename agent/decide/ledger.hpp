@@ -12,6 +12,11 @@ struct Spent {
 };
 
 struct Ledger {
+  // In its file (wire/ledger.hpp).
+  static constexpr std::string_view keys =
+      "attempts_without_progress starts hangs newest_step seconds dollars losses crashes releases "
+      "running stall stalled speaks done reached repeated trained s3_writes s3_reads given_up "
+      "stopped_early";
   std::uint32_t attempts_without_progress = 0;  // failures seen since the last durable checkpoint
   std::uint32_t starts_without_progress = 0;    // starts since then, however they ended
   std::uint32_t hangs_without_progress = 0;
@@ -43,32 +48,6 @@ struct Ledger {
 // is none, nor is a stop that a person asked for.
 inline std::uint32_t interruptions(const Ledger& ledger) {
   return ledger.releases + ledger.losses - std::min(ledger.crashes, ledger.losses);
-}
-
-// Each field with its name in the file (wire/ledger.hpp), of a Ledger or of a const one.
-template <class AnyLedger, class Visit>
-void each_field(AnyLedger& ledger, const Visit& visit) {
-  visit("attempts_without_progress", ledger.attempts_without_progress);
-  visit("starts", ledger.starts_without_progress);
-  visit("hangs", ledger.hangs_without_progress);
-  visit("newest_step", ledger.newest_step);
-  visit("seconds", ledger.seconds);
-  visit("dollars", ledger.dollars);
-  visit("losses", ledger.losses);
-  visit("crashes", ledger.crashes);
-  visit("releases", ledger.releases);
-  visit("running", ledger.running);
-  visit("stall", ledger.stall);
-  visit("stalled", ledger.stalled);
-  visit("speaks", ledger.speaks);
-  visit("done", ledger.done);
-  visit("reached", ledger.reached);
-  visit("repeated", ledger.repeated);
-  visit("trained", ledger.trained);
-  visit("s3_writes", ledger.s3_writes);
-  visit("s3_reads", ledger.s3_reads);
-  visit("given_up", ledger.given_up);
-  visit("stopped_early", ledger.stopped_early);
 }
 
 }  // namespace spotter::decide
