@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdio>
 #include <optional>
+#include <span>
+#include <utility>
 
 namespace spotter::wire {
 namespace {
@@ -13,111 +15,69 @@ using namespace std::chrono;
 constexpr std::array<std::string_view, 12> month_names{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
-// Takes text from the left; every step returns whether it matched.
-class Scanner {
- public:
-  explicit Scanner(std::string_view text) : rest_(text) {}
-
-  bool literal(std::string_view expected) {
-    if (!rest_.starts_with(expected)) return false;
-    rest_.remove_prefix(expected.size());
-    return true;
-  }
-
-  // Between `least` and `most` decimal digits.
-  std::optional<int> digits(std::size_t least, std::size_t most) {
-    int value = 0;
-    std::size_t count = 0;
-    while (count < most && count < rest_.size() && rest_[count] >= '0' && rest_[count] <= '9')
-      value = value * 10 + (rest_[count++] - '0');
-    if (count < least) return std::nullopt;
-    rest_.remove_prefix(count);
-    return value;
-  }
-
-  void skip_fraction() {
-    if (!literal(".")) return;
-    while (!rest_.empty() && rest_.front() >= '0' && rest_.front() <= '9') rest_.remove_prefix(1);
-  }
-
-  std::optional<unsigned> month_name() {
-    for (unsigned index = 0; index < month_names.size(); ++index) {
-      if (literal(month_names[index])) return index + 1;
+// Takes from the left what the pattern says: 0 is a digit, all else itself. Each row of digits is a
+// number. Nothing is taken where it does not match.
+bool take(std::string_view& text, std::string_view pattern, std::span<int> numbers) {
+  std::string_view rest = text;
+  int number = 0;
+  for (std::size_t i = 0; i < pattern.size(); ++i, rest.remove_prefix(1)) {
+    if (rest.empty()) return false;
+    const char next = rest.front();
+    if (pattern[i] != '0') {
+      if (next != pattern[i]) return false;
+      continue;
     }
-    return std::nullopt;
+    if (next < '0' || next > '9') return false;
+    number = number * 10 + (next - '0');
+    if (pattern.substr(i + 1).starts_with('0')) continue;
+    numbers.front() = std::exchange(number, 0);
+    numbers = numbers.subspan(1);
   }
-
-  bool skip_word() {  // letters
-    const auto end = std::ranges::find_if(rest_, [](char letter) {
-      return (letter < 'A' || letter > 'Z') && (letter < 'a' || letter > 'z');
-    });
-    const auto length = static_cast<std::size_t>(end - rest_.begin());
-    rest_.remove_prefix(length);
-    return length > 0;
-  }
-
-  bool at_end() const { return rest_.empty(); }
-
- private:
-  std::string_view rest_;
-};
-
-std::optional<WallTime> combine(int year_number, unsigned month_number, int day_number,
-                                seconds of_day) {
-  const year_month_day date{year{year_number}, month{month_number},
-                            day{static_cast<unsigned>(day_number)}};
-  if (!date.ok()) return std::nullopt;
-  return sys_days{date} + of_day;
+  text = rest;
+  return true;
 }
 
-std::optional<seconds> time_of_day(Scanner& scanner) {
-  const auto hour = scanner.digits(2, 2);
-  if (!hour || *hour > 23 || !scanner.literal(":")) return std::nullopt;
-  const auto minute = scanner.digits(2, 2);
-  if (!minute || *minute > 59 || !scanner.literal(":")) return std::nullopt;
-  const auto second = scanner.digits(2, 2);
-  if (!second || *second > 60) return std::nullopt;  // 60: a leap second
-  return hours{*hour} + minutes{*minute} + seconds{*second};
+using Parts = std::array<int, 6>;  // year, month, day, hour, minute, second
+
+std::optional<WallTime> combine(const Parts& of) {
+  const year_month_day date{year{of[0]}, month{static_cast<unsigned>(of[1])},
+                            day{static_cast<unsigned>(of[2])}};
+  if (!date.ok() || of[3] > 23 || of[4] > 59 || of[5] > 60) return {};  // 60: a leap second
+  return sys_days{date} + hours{of[3]} + minutes{of[4]} + seconds{of[5]};
 }
 
-std::optional<seconds> zone_offset(Scanner& scanner) {
-  if (scanner.literal("Z") || scanner.literal("z")) return seconds{0};
-  const bool east = scanner.literal("+");
-  if (!east && !scanner.literal("-")) return std::nullopt;
-  const auto hour = scanner.digits(2, 2);
-  if (!hour || *hour > 23 || !scanner.literal(":")) return std::nullopt;
-  const auto minute = scanner.digits(2, 2);
-  if (!minute || *minute > 59) return std::nullopt;
-  const seconds offset = hours{*hour} + minutes{*minute};
-  return east ? offset : -offset;
+std::optional<WallTime> rfc3339(std::string_view text) {
+  Parts parts{};
+  if (!take(text, "0000-00-00", parts)) return {};
+  if (!take(text, "T", {}) && !take(text, "t", {})) return {};
+  if (!take(text, "00:00:00", std::span(parts).subspan(3))) return {};
+  if (take(text, ".", {}))
+    text.remove_prefix(std::min(text.find_first_not_of("0123456789"), text.size()));
+  const auto time = combine(parts);
+  if (text == "Z" || text == "z") return time;
+  const bool east = text.starts_with('+');
+  std::array<int, 2> zone{};
+  if (!take(text, east ? "+00:00" : "-00:00", zone) || !text.empty()) return {};
+  if (!time || zone[0] > 23 || zone[1] > 59) return {};
+  const seconds offset = hours{zone[0]} + minutes{zone[1]};
+  return *time - (east ? offset : -offset);
 }
 
-std::optional<WallTime> rfc3339(Scanner scanner) {
-  const auto year_number = scanner.digits(4, 4);
-  if (!year_number || !scanner.literal("-")) return std::nullopt;
-  const auto month_number = scanner.digits(2, 2);
-  if (!month_number || !scanner.literal("-")) return std::nullopt;
-  const auto day_number = scanner.digits(2, 2);
-  if (!day_number || !(scanner.literal("T") || scanner.literal("t"))) return std::nullopt;
-  const auto of_day = time_of_day(scanner);
-  if (!of_day) return std::nullopt;
-  scanner.skip_fraction();
-  const auto offset = zone_offset(scanner);
-  if (!offset || !scanner.at_end()) return std::nullopt;
-  return combine(*year_number, static_cast<unsigned>(*month_number), *day_number,
-                 *of_day - *offset);
-}
-
-std::optional<WallTime> day_month_year(Scanner scanner) {
-  const auto day_number = scanner.digits(1, 2);
-  if (!day_number || !scanner.literal(" ")) return std::nullopt;
-  const auto month_number = scanner.month_name();
-  if (!month_number || !scanner.literal(" ")) return std::nullopt;
-  const auto year_number = scanner.digits(4, 4);
-  if (!year_number || !scanner.literal(" ")) return std::nullopt;
-  const auto of_day = time_of_day(scanner);
-  if (!of_day || !scanner.literal(" GMT") || !scanner.at_end()) return std::nullopt;
-  return combine(*year_number, *month_number, *day_number, *of_day);
+std::optional<WallTime> http_date(std::string_view text) {
+  constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  const auto word = std::min(text.find_first_not_of(letters), text.size());
+  text.remove_prefix(word);
+  Parts parts{};
+  const auto day_of_month = std::span(parts).subspan(2);
+  if (word == 0 || !take(text, ", ", {})) return {};
+  if (!take(text, "00 ", day_of_month) && !take(text, "0 ", day_of_month)) return {};
+  const auto name = std::ranges::find(month_names, text.substr(0, 3));
+  if (name == month_names.end()) return {};
+  text.remove_prefix(3);
+  if (!take(text, " 0000", parts)) return {};
+  if (!take(text, " 00:00:00 GMT", std::span(parts).subspan(3)) || !text.empty()) return {};
+  parts[1] = static_cast<int>(name - month_names.begin()) + 1;
+  return combine(parts);
 }
 
 Result<WallTime> or_error(std::optional<WallTime> time, std::string_view text, const char* form) {
@@ -142,14 +102,11 @@ std::string print(WallTime time, const char* format) {
 }  // namespace
 
 Result<WallTime> parse_rfc3339(std::string_view text) {
-  return or_error(rfc3339(Scanner(text)), text, "2026-11-21T10:15:30Z");
+  return or_error(rfc3339(text), text, "2026-11-21T10:15:30Z");
 }
 
 Result<WallTime> parse_http_date(std::string_view text) {
-  Scanner scanner(text);
-  const bool starts_well = scanner.skip_word() && scanner.literal(", ");
-  return or_error(starts_well ? day_month_year(scanner) : std::nullopt, text,
-                  "Sat, 21 Nov 2026 10:15:30 GMT");
+  return or_error(http_date(text), text, "Sat, 21 Nov 2026 10:15:30 GMT");
 }
 
 std::string to_rfc3339(WallTime time) { return print(time, "%04d-%02u-%02uT%02d:%02d:%02dZ"); }

@@ -3,9 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "agent/base/clock_text.hpp"
 #include "agent/base/text.hpp"
 #include "agent/config/gang.hpp"
 #include "agent/config/secrets.hpp"
@@ -54,15 +54,6 @@ constexpr const char* kProxies[] = {"HTTPS_PROXY", "https_proxy", "http_proxy", 
                                     "all_proxy",   "NO_PROXY",    "no_proxy"};
 
 constexpr const char* kEvery = "SPOTTER_CHECKPOINT_EVERY";
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 // "312": whole seconds, at least one, for a shell's arithmetic.
 std::string in_seconds(Duration duration) {
@@ -359,7 +350,8 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
 decide::Happening Trainer::stop(const decide::StopTrainer& effect) {
   nlohmann::json notice = {{"action", to_text(effect.action)},
                            {"deadline_boottime_ms", effect.deadline.time_since_epoch().count()},
-                           {"at", utc_now()}};
+                           {"at", wire::to_rfc3339(std::chrono::floor<std::chrono::seconds>(
+                                      std::chrono::system_clock::now()))}};
   if (effect.usable_until != Time::max())
     notice["stop_by_boottime_ms"] = effect.usable_until.time_since_epoch().count();
   const std::string path = paths_.run_directory + "/" + supervise::notice_name;
