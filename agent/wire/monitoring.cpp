@@ -9,37 +9,11 @@
 namespace spotter::wire {
 namespace {
 
-// The number of bytes of the first character; 0: it is no UTF-8 (RFC 3629).
-std::size_t character(std::string_view text) {
-  const auto byte = [&](std::size_t at) {
-    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
-  };
-  const unsigned first = byte(0), second = byte(1);
-  const auto follows = [&](std::size_t at) { return (byte(at) & 0xc0U) == 0x80U; };
-  if (first < 0x80) return 1;
-  if (first < 0xc2 || first > 0xf4 || !follows(1)) return 0;
-  if (first < 0xe0) return 2;
-  const bool longer = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
-  const bool surrogate = first == 0xed && second > 0x9f, beyond = first == 0xf4 && second > 0x8f;
-  if (longer || surrogate || beyond || !follows(2)) return 0;
-  if (first < 0xf0) return 3;
-  return follows(3) ? 4 : 0;
-}
-
-std::string escaped(std::string_view value) {
-  std::string text;
-  while (!value.empty()) {
-    const std::size_t bytes = character(value);
-    const char first = value.front();
-    if (first == '\n')
-      text += "\\n";
-    else if (bytes == 0 || static_cast<unsigned char>(first) < ' ' || first == 0x7f)
-      text += '?';
-    else
-      text += (first == '\\' || first == '"' ? "\\" : "") + std::string(value.substr(0, bytes));
-    value.remove_prefix(std::max<std::size_t>(bytes, 1));
-  }
-  return text;
+// In quotes. The only escapes of JSON's that remain are those that the format has: \\, \" and \n.
+std::string quoted(std::string value) {
+  for (char& each : value)
+    if ((static_cast<unsigned char>(each) < ' ' && each != '\n') || each == 0x7f) each = '?';
+  return json_text(Json(std::move(value)));
 }
 
 // Whole numbers without a fraction, all others with every digit that they need.
@@ -65,7 +39,7 @@ void Exposition::begin(std::string_view name, std::string_view type, std::string
 void Exposition::sample(double value, const Labels& labels) {
   std::string its;
   for (const auto& [label, of_it] : labels)
-    its += (its.empty() ? "{" : ",") + std::string(label) + "=\"" + escaped(of_it) + "\"";
+    its += (its.empty() ? "{" : ",") + std::string(label) + "=" + quoted(of_it);
   its += labels.empty() ? " " : "} ";
   if (!labels_.insert(its).second) return;
   text_ += std::exchange(head_, {}) + name_ + its + number(value) + "\n";

@@ -41,13 +41,15 @@ TEST(Exposition, IsReadableWhateverItsLabelsAre) {
   Exposition to;
   to.gauge("x", "X.");
   for (const char* name : {"a\xff", "b\xc3", "c\xe0\x80\x80", "d\xed\xa0\x80", "e\xf4\x90\x80\x80",
-                           "f\x1b[2J\x7f", "g\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"})
+                           "f\x1b[2J\x7f\t\b\n\"\\/", "g\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"})
     to.sample(1, {{"of", name}});
-  EXPECT_EQ(to.take(),
-            "# HELP spotter_x X.\n# TYPE spotter_x gauge\n"
-            "spotter_x{of=\"a?\"} 1\nspotter_x{of=\"b?\"} 1\nspotter_x{of=\"c???\"} 1\n"
-            "spotter_x{of=\"d???\"} 1\nspotter_x{of=\"e????\"} 1\nspotter_x{of=\"f?[2J?\"} 1\n"
-            "spotter_x{of=\"g\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"} 1\n");
+  EXPECT_EQ(
+      to.take(),
+      "# HELP spotter_x X.\n# TYPE spotter_x gauge\nspotter_x{of=\"a\uFFFD\"} 1\n"
+      "spotter_x{of=\"b\uFFFD\"} 1\nspotter_x{of=\"c\uFFFD\uFFFD\uFFFD\"} 1\n"
+      "spotter_x{of=\"d\uFFFD\uFFFD\uFFFD\"} 1\nspotter_x{of=\"e\uFFFD\uFFFD\uFFFD\uFFFD\"} 1\n"
+      "spotter_x{of=\"f?[2J???\\n\\\"\\\\/\"} 1\n"
+      "spotter_x{of=\"g\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"} 1\n");
 }
 
 TEST(Exposition, HasEachSampleOnce) {
@@ -58,7 +60,7 @@ TEST(Exposition, HasEachSampleOnce) {
   to.sample(2, {{"of", "i-1"}});
   EXPECT_EQ(to.take(),
             "# HELP spotter_x X.\n# TYPE spotter_x gauge\nspotter_x{of=\"i-1\"} 1\n"
-            "spotter_x{of=\"a?\"} 1\nspotter_x{of=\"i-2\"} 1\n"
+            "spotter_x{of=\"a\uFFFD\"} 1\nspotter_x{of=\"i-2\"} 1\n"
             "# HELP spotter_y Y.\n# TYPE spotter_y gauge\nspotter_y{of=\"i-1\"} 2\n");
 }
 
