@@ -53,31 +53,6 @@ char separator_of(std::string_view header) {
                                    [&](char each) { return std::ranges::count(header, each); });
 }
 
-// Python's json writes NaN, Infinity and -Infinity, which JSON has not: they become null.
-std::string without_python_numbers(std::string_view line) {
-  std::string text;
-  bool quoted = false;
-  for (std::size_t at = 0; at < line.size();) {
-    const char each = line[at];
-    const auto is = [&](std::string_view word) { return line.substr(at).starts_with(word); };
-    const std::size_t word = quoted            ? 0
-                             : is("NaN")       ? 3
-                             : is("Infinity")  ? 8
-                             : is("-Infinity") ? 9
-                                               : 0;
-    if (word != 0) {
-      text += "null";
-      at += word;
-      continue;
-    }
-    if (each == '"') quoted = !quoted;
-    text += each;
-    if (quoted && each == '\\' && at + 1 < line.size()) text += line[++at];
-    ++at;
-  }
-  return text;
-}
-
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t shown = 12;
   std::string text;
@@ -176,17 +151,20 @@ void MetricLog::take_header(const std::vector<std::string>& cells) {
 }
 
 std::optional<CurvePoint> MetricLog::take_json(std::string_view line) {
-  auto object = parse_json_object(line);
-  if (!object) object = parse_json_object(without_python_numbers(line));
-  if (!object) {
+  const auto object = parse_foreign_json(line);
+  if (!object || !object->is_object()) {
     if (trouble_.empty() && header_.empty()) trouble_ = "its lines are no JSON objects";
     return std::nullopt;
   }
   std::vector<Cell> cells;
   for (const auto& [column, value] : object->items()) {
-    if (!value.is_number() || cells.size() >= most_log_columns) continue;
-    const double number = value.get<double>();
-    if (std::isfinite(number)) cells.push_back({column, number});
+    if (cells.size() >= most_log_columns) break;
+    std::optional<double> number;
+    if (value.is_number()) number = value.get<double>();
+    // In a row with NaN, a number of Python's with many digits is a marked text.
+    if (value.is_string())
+      number = number_in(marked_number(value.get_ref<const std::string&>()).value_or(""));
+    if (number && std::isfinite(*number)) cells.push_back({column, *number});
   }
   auto point = point_of(cells);
   if (point) header_.assign(1, "{}");  // that its lines are of use is known now

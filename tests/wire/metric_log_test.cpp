@@ -58,8 +58,10 @@ TEST(MetricLog, ReadsJsonLinesWithPythonsNumbers) {
   const auto points = in_json(
       {R"({"loss": 0.5, "grad_norm": NaN, "epoch": 0.5, "step": 10, "note": "NaN {\"a\""})",
        R"({"eval_loss": 0.25, "epoch": 1.0, "step": 20, "more": {"x": 1}, "big": -Infinity})",
-       R"({"train_runtime": 3.5})", "{\"step\": 30, \"lo"});
-  ASSERT_EQ(points.size(), 2U);
+       R"({"train_runtime": 3.5})", "{\"step\": 30, \"lo",
+       R"({"loss": NaN, "step": 40, "note": "\ud800", "n": 20000000000000000000, "m": 1.5e15})"});
+  ASSERT_EQ(points.size(), 3U);
+  EXPECT_EQ(points[2].metrics, (MetricValues{{"m", 1.5e15}, {"n", 2e19}}));
   EXPECT_EQ(points[0], (CurvePoint{10, 0, 0.5, std::nullopt, 0, {}}));
   EXPECT_EQ(points[1], (CurvePoint{20, 1, std::nullopt, std::nullopt, 0, {{"val_loss", 0.25}}}));
 }
