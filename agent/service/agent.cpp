@@ -10,7 +10,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
@@ -23,7 +22,6 @@
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
-#include "agent/io/process.hpp"
 #include "agent/service/act/performer.hpp"
 #include "agent/service/early_stop.hpp"
 #include "agent/service/ending.hpp"
@@ -36,87 +34,11 @@
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/sidecar.hpp"
 #include "agent/wire/events.hpp"
-#include "agent/wire/verbs.hpp"
 
 namespace spotter {
 namespace {
 
 Time now() { return Time(io::boot_time()); }
-
-// The agent's one loop: takes an event, steps, performs, traces. One thread, one queue.
-class Loop {
- public:
-  struct Callbacks {
-    std::function<Time()> now;
-    std::function<void(const decide::Effect&)> perform;
-    // After each step; `before` is the stage's index before it.
-    std::function<void(const decide::Event&, const decide::State&, std::size_t before)> trace;
-  };
-
-  Loop(asio::io_context& context, decide::State state, const decide::Policy& policy,
-       Callbacks callbacks)
-      : timer_(context),
-        state_(std::move(state)),
-        policy_(policy),
-        callbacks_(std::move(callbacks)) {}
-
-  // May be called from within perform(): events are handled one at a time.
-  void deliver(decide::Event event) {
-    queue_.push_back(std::move(event));
-    if (busy_) return;
-    busy_ = true;
-    while (!queue_.empty()) {
-      const decide::Event next = std::move(queue_.front());
-      queue_.pop_front();
-      take(next);
-    }
-    busy_ = false;
-    set_timer();
-  }
-
-  const decide::State& state() const { return state_; }
-
- private:
-  void take(const decide::Event& event) {
-    const std::size_t before = state_.stage.index();
-    decide::step(state_, event, policy_, effects_);
-    if (const char* words = decide::broken_invariant(state_)) {
-      io::note(wire::event("invariant-broken"), spdlog::level::critical,
-               "broken invariant: {}. The agent stops and is started again", words);
-      std::abort();
-    }
-    const std::vector<decide::Effect> effects(effects_.begin(), effects_.end());
-    for (const decide::Effect& effect : effects) callbacks_.perform(effect);
-    callbacks_.trace(event, state_, before);
-  }
-
-  // Asio's timer uses the monotonic clock, which stops while the machine is suspended. Any event
-  // that wakes the loop reads `now` again, so a deadline is late at most by the step after the
-  // resume.
-  void set_timer() {
-    if (state_.wake_at == timer_at_) return;
-    timer_at_ = state_.wake_at;
-    if (timer_at_ == decide::kNever) {
-      timer_.cancel();
-      return;
-    }
-    timer_.expires_after(std::max(timer_at_ - callbacks_.now(), Duration::zero()));
-    timer_.async_wait([this](boost::system::error_code error) {
-      if (error) return;
-      timer_at_ = decide::kNever;
-      deliver({callbacks_.now(), {}, decide::Woke{}});
-    });
-  }
-
-  asio::steady_timer timer_;
-  decide::State state_;
-  const decide::Policy& policy_;
-  Callbacks callbacks_;
-  decide::Effects effects_;
-  std::deque<decide::Event> queue_;
-  bool busy_ = false;
-  Time timer_at_ = decide::kNever;
-};
 
 using namespace std::chrono_literals;
 
@@ -195,98 +117,6 @@ class Follower : Pinned {
   int process_ = -1;
 };
 
-// Checks now and then whether a share's server answers, in a process of its own: any other process
-// would hang with a dead server until a deadline, and could not say why.
-class ShareWatch {
- public:
-  struct Callbacks {
-    std::function<bool()> wanted;          // is the share in use?
-    std::function<void(bool)> hanging;     // called at each change
-    std::function<void(std::string)> say;  // what hangs or fails, since when; empty: nothing
-  };
-  struct Share {
-    std::string home;   // the job's folder on the share
-    std::string mount;  // if nothing is mounted there it does not check; empty: it always checks
-    std::string place;  // for a person
-  };
-  // REQUIRES: the job's storage is a share.
-  static Share share_of(const config::Job& job);
-
-  // `program`: the spotter binary.
-  ShareWatch(asio::io_context& context, std::string program, Share share, Callbacks callbacks)
-      : program_(std::move(program)),
-        share_(std::move(share)),
-        callbacks_(std::move(callbacks)),
-        pause_(context),
-        patience_(context) {}
-
-  // Checks every `kEvery`, until the io_context ends. One check at a time: a check that hangs in
-  // the kernel is waited for, and its end shows that the server is back.
-  asio::awaitable<void> watch() {
-    for (;;) {
-      pause_.expires_after(kEvery);
-      co_await pause_.async_wait(asio::use_awaitable);
-      if (!callbacks_.wanted()) {
-        if (!last_.empty()) said("");
-        continue;
-      }
-      co_await ask();
-    }
-  }
-
-  static constexpr Duration kEvery{10'000};
-  static constexpr Duration kPatience{10'000};
-
- private:
-  asio::awaitable<void> ask() {
-    patience_.expires_after(kPatience);
-    patience_.async_wait([this](boost::system::error_code error) {
-      if (error) return;
-      hanging_ = true;
-      callbacks_.hanging(true);
-      said(share_.place + " does not answer: whatever touches it waits");
-    });
-    io::ProcessRequest request;
-    request.argv = {program_, "host"};
-    request.stdin_text = verbs::to_json({verbs::ProbeShare{share_.home, share_.mount}, {}});
-    request.timeout = std::chrono::hours(24 * 365);
-    const io::ProcessResult result = co_await io::run(std::move(request));
-    patience_.cancel();
-    if (std::exchange(hanging_, false)) callbacks_.hanging(false);
-    const auto answer = nlohmann::json::parse(result.output, nullptr, false);
-    if (answer.is_object() && !answer.value("mounted", true)) co_return;  // released meanwhile
-    const bool ok = answer.is_object() && answer.value("ok", false);
-    const std::string why = answer.is_object() ? answer.value("error", "") : result.errors;
-    said(ok || !callbacks_.wanted() ? "" : share_.place + " fails: " + why);
-  }
-
-  void said(const std::string& words) {
-    if (words == last_) return;
-    if (words.empty()) {
-      io::note(wire::event("share-answers"), spdlog::level::info, "{} answers again", share_.place);
-    } else {
-      io::note(wire::event("share-silent-now"), spdlog::level::err, "{}", words);
-    }
-    last_ = words;
-    callbacks_.say(words);
-  }
-
-  std::string program_;
-  Share share_;
-  Callbacks callbacks_;
-  asio::steady_timer pause_;
-  asio::steady_timer patience_;
-  std::string last_;
-  bool hanging_ = false;
-};
-
-ShareWatch::Share ShareWatch::share_of(const config::Job& job) {
-  const config::Share& share = *job.storage.share;
-  const bool folder =
-      share.kind == config::Share::Kind::Folder || share.kind == config::Share::Kind::S3;
-  return {job.home(), folder ? "" : share.mount, config::describe(share)};
-}
-
 // `spotter run`, and a worker's experiment.
 bool runs_a_program(const decide::Policy& policy) { return policy.foreground && !policy.fills; }
 
@@ -320,12 +150,13 @@ class Agent {
                {run_directory_, act::log_file_of(job_, run_directory_), job_.trainer.gpus != 0,
                 [this] { return reported_; }, [this] { sensed(decide::TrainerHung{}); }}),
         observers_(context, job_, policy_, run_directory_,
-                   {[this] { return loop_ ? &loop_->state() : nullptr; },
+                   {[this] { return state_ ? &*state_ : nullptr; },
                     [this] { return aws_ ? &aws_->tallies() : nullptr; }}),
         early_stop_(context, job_, [this](decide::RuledOut why) { sensed(why); }),
         signals_(context, SIGTERM, SIGINT),
         service_(context),
-        machines_end_(context) {
+        machines_end_(context),
+        timer_(context) {
     // Sent when the terminal closes; nohup(1) has it ignored.
     struct sigaction before {};
     ::sigaction(SIGHUP, nullptr, &before);
@@ -343,7 +174,7 @@ class Agent {
     asio::co_spawn(context_, run_session(), io::rethrow);
     context_.run();
     sd_notify(0, "STOPPING=1");
-    if (loop_) observers_.on_end(loop_->state(), for_last_words(facts(), now()));
+    if (state_) observers_.on_end(*state_, for_last_words(facts(), now()));
     follower.reset();  // prints the rest of the trainer's output
     const int status = exit_status(policy_, facts(), end_);
     const bool failed = status != 0 && status != wire::interrupted_exit_code;
@@ -354,9 +185,9 @@ class Agent {
   }
 
  private:
-  // Before there is a loop, only a signal ends the agent.
+  // Before there is a state, only a signal ends the agent.
   decide::Facts facts() const {
-    return loop_ ? loop_->state().facts : decide::Facts{.exit = {.leave = true}};
+    return state_ ? state_->facts : decide::Facts{.exit = {.leave = true}};
   }
   std::string result_path() const {
     return job_.trainer.result.empty() ? "" : job_.trainers_home() + "/" + job_.trainer.result;
@@ -388,7 +219,7 @@ class Agent {
     for (;;) {
       const auto there = co_await local_->is_there(result_path(), policy_.look);
       if (there && !*there) spdlog::error("the trainer ended well without {}", result_path());
-      const bool leaves = std::holds_alternative<decide::Stopping>(loop_->state().stage);
+      const bool leaves = std::holds_alternative<decide::Stopping>(state_->stage);
       if (there || leaves) co_return sensed(decide::TrainerEnded{there.value_or(false), !there});
     }
   }
@@ -396,7 +227,7 @@ class Agent {
   void sensed(decide::Happening what) {
     if (waits_for_machines_end_ && std::holds_alternative<decide::NoticeWithdrawn>(what))
       return context_.stop();
-    if (loop_) loop_->deliver({now(), {}, std::move(what)});
+    if (state_) deliver({now(), {}, std::move(what)});
   }
   void on_message(const wire::TrainerMessage& message) {
     ++reported_;
@@ -423,25 +254,25 @@ class Agent {
     return true;
   }
 
-  void compose_loop(Region region) {
+  void compose(Region region) {
     aws_ = std::make_unique<act::AwsClient>(http_, command::aws_settings(environment_, region));
     cloud_ = std::make_unique<act::Cloud>(*aws_, job_);
     reservation_ = std::make_unique<sense::Reservation>(
-        *aws_, sense::Reservation::Parts{
-                   now, [this] { return facts().identity.instance; },
-                   [this](decide::Happening what) { sensed(std::move(what)); },
-                   [this](std::string words) {
-                     observers_.capacity_says(std::move(words), loop_->state(), now());
-                   },
-                   job_.launch && job_.launch->reservation});
+        *aws_,
+        sense::Reservation::Parts{now, [this] { return facts().identity.instance; },
+                                  [this](decide::Happening what) { sensed(std::move(what)); },
+                                  [this](std::string words) {
+                                    observers_.capacity_says(std::move(words), *state_, now());
+                                  },
+                                  job_.launch && job_.launch->reservation});
     local_ = std::make_unique<act::Local>(job_, command::own_program(), run_directory_);
     local_->refuse = [this](std::string why) { refuse(std::move(why)); };
     warming_ = std::make_unique<act::Warming>(context_, *local_, [this](act::Local::Warmth is) {
-      observers_.volume_warms(is, loop_->state(), now());
+      observers_.volume_warms(is, *state_, now());
     });
-    keys_ = std::make_unique<act::TrainerKeys>(act::TrainerKeys::Parts{
-        context_, job_, run_directory_, *aws_,
-        [this] { return !loop_->state().facts.identity.instance.empty(); }});
+    keys_ = std::make_unique<act::TrainerKeys>(
+        act::TrainerKeys::Parts{context_, job_, run_directory_, *aws_,
+                                [this] { return !state_->facts.identity.instance.empty(); }});
     keys_->resume();
     observers_.reach_aws({context_, http_, *aws_, *cloud_, job_});
     data_ = std::make_unique<act::DataVolumes>(*aws_, *local_, job_, policy_, now);
@@ -453,7 +284,7 @@ class Agent {
 
     act::Dependencies dependencies;
     dependencies.now = now;
-    dependencies.deliver = [this](decide::Event event) { loop_->deliver(std::move(event)); };
+    dependencies.deliver = [this](decide::Event event) { deliver(std::move(event)); };
     dependencies.read_identity = [this] { return read_identity(); };
     dependencies.watch_trainer = [this] {
       said_finished_ = false;
@@ -461,7 +292,7 @@ class Agent {
       stall_.watch();
     };
     dependencies.gave_up = [this] {
-      return loop_->state().facts.exit.surrender != decide::Surrender::None;
+      return state_->facts.exit.surrender != decide::Surrender::None;
     };
     dependencies.exit = [this] { leave(); };
     dependencies.power_off = power_off_machine;
@@ -472,29 +303,54 @@ class Agent {
     dependencies.job = &job_;
     performer_ = std::make_unique<act::Performer>(context_, *cloud_, *local_, *data_, *trainer_,
                                                   metrics_, std::move(dependencies));
-    decide::State state;
-    state.incarnation = std::random_device()() | 1U;
-    Loop::Callbacks callbacks;
-    callbacks.now = now;
-    callbacks.perform = [this](const decide::Effect& effect) {
-      observers_.on_effect(effect);
-      performer_->perform(effect);
-    };
-    callbacks.trace = [this](const decide::Event& event, const decide::State& after,
-                             std::size_t before) { trace(event, after, before); };
-    loop_ = std::make_unique<Loop>(context_, std::move(state), policy_, std::move(callbacks));
-    if (job_.storage.share) watch_share();
+    state_.emplace().incarnation = std::random_device()() | 1U;
+    if (!job_.storage.share) return;
+    share_watch_ = std::make_unique<act::ShareWatch>(
+        context_, *local_, [this] { return state_->facts.holding.mounted; },
+        [this](std::string words) { observers_.storage_says(std::move(words), *state_, now()); });
   }
 
-  void watch_share() {
-    ShareWatch::Callbacks callbacks;
-    callbacks.wanted = [this] { return loop_->state().facts.holding.mounted; };
-    callbacks.hanging = [this](bool hanging) { local_->set_hanging(hanging); };
-    callbacks.say = [this](std::string words) {
-      observers_.storage_says(std::move(words), loop_->state(), now());
-    };
-    share_watch_ = std::make_unique<ShareWatch>(context_, command::own_program(),
-                                                ShareWatch::share_of(job_), std::move(callbacks));
+  // Takes events one at a time, as perform() may deliver, too: one thread, one queue.
+  void deliver(decide::Event event) {
+    queue_.push_back(std::move(event));
+    if (busy_) return;
+    busy_ = true;
+    for (; !queue_.empty(); queue_.pop_front()) take(queue_.front());
+    busy_ = false;
+    set_timer();
+  }
+
+  void take(const decide::Event& event) {
+    const std::size_t before = state_->stage.index();
+    decide::step(*state_, event, policy_, effects_);
+    if (const char* words = decide::broken_invariant(*state_)) {
+      io::note(wire::event("invariant-broken"), spdlog::level::critical,
+               "broken invariant: {}. The agent stops and is started again", words);
+      std::abort();
+    }
+    for (const decide::Effect& effect : effects_) {
+      observers_.on_effect(effect);
+      performer_->perform(effect);
+    }
+    trace(event, *state_, before);
+  }
+
+  // Asio's timer uses the monotonic clock, which stops while the machine is suspended. Any event
+  // that wakes the agent reads `now` again, so a deadline is late at most by the step after the
+  // resume.
+  void set_timer() {
+    if (state_->wake_at == timer_at_) return;
+    timer_at_ = state_->wake_at;
+    if (timer_at_ == decide::kNever) {
+      timer_.cancel();
+      return;
+    }
+    timer_.expires_after(std::max(timer_at_ - now(), Duration::zero()));
+    timer_.async_wait([this](boost::system::error_code error) {
+      if (error) return;
+      timer_at_ = decide::kNever;
+      deliver({now(), {}, decide::Woke{}});
+    });
   }
 
   // AWS calls need the region, which the metadata service knows for certain; a share makes none.
@@ -517,8 +373,8 @@ class Agent {
         co_await io::wait_for(std::chrono::seconds(1));
       }
     }
-    compose_loop(region);
-    loop_->deliver({now(), {}, decide::Started{}});
+    compose(region);
+    deliver({now(), {}, decide::Started{}});
     if (share_watch_) asio::co_spawn(context_, share_watch_->watch(), asio::detached);
     // An experiment's trainer is asked by this agent, and not by the worker that started it.
     if (!policy_.foreground || job_.experiment)
@@ -555,7 +411,7 @@ class Agent {
       if (error) return;
       if (waits_for_machines_end_) return context_.stop();
       const bool release = signal == SIGINT || policy_.foreground || machine_is_stopping();
-      if (!release || !loop_) return end();
+      if (!release || !state_) return end();
       const Time until = leave_until(signal);
       if (signal != SIGINT && !policy_.foreground) leave_with_the_machine(until);
       sensed(decide::StopRequested{until});
@@ -602,7 +458,7 @@ class Agent {
   void leave_with_the_machine(Time until) {
     constexpr std::chrono::seconds every(1);
     constexpr std::uint64_t microseconds = 30'000'000;
-    const decide::Facts& facts = loop_->state().facts;
+    const decide::Facts& facts = state_->facts;
     const bool holds = facts.holding.mounted || facts.trainer.running;
     const Time limit =
         holds ? until + policy_.unmount : std::min(until, now() + policy_.release_reserve);
@@ -673,8 +529,14 @@ class Agent {
   std::unique_ptr<act::DataVolumes> data_;
   std::unique_ptr<act::Trainer> trainer_;
   std::unique_ptr<act::Performer> performer_;
-  std::unique_ptr<ShareWatch> share_watch_;
-  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<act::ShareWatch> share_watch_;
+
+  std::optional<decide::State> state_;
+  decide::Effects effects_;
+  std::deque<decide::Event> queue_;
+  bool busy_ = false;
+  asio::steady_timer timer_;
+  Time timer_at_ = decide::kNever;
 };
 
 int run_sessions(config::Job&& job, const decide::Policy& policy) {

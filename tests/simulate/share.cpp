@@ -1,5 +1,5 @@
 // A job on a share: its server, which may be silent, die, or let nobody write, and what an agent's
-// work comes to on it (agent/service/act/performer.cpp, local.cpp, share_watch.cpp). And `spotter
+// work comes to on it (agent/service/act/performer.cpp, local.cpp). And `spotter
 // run`'s owner, who starts it again.
 #include <algorithm>
 #include <tuple>
@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 namespace {
 
-// The agent knows by then that the server hangs (service/agent.cpp: kEvery and kPatience).
+// The agent knows by then that the server hangs (service/act/local.hpp: kEvery and kPatience).
 constexpr Duration kSilenceKnown = seconds(20);
 // A child that is stuck in the kernel is answered for after two graces (io/process.hpp).
 constexpr Duration kStuckChild = seconds(4);

@@ -584,4 +584,51 @@ asio::awaitable<void> Warming::read(VolumeId volume, std::string mount_point) {
   }
 }
 
+asio::awaitable<void> ShareWatch::watch() {
+  for (;;) {
+    pause_.expires_after(kEvery);
+    co_await pause_.async_wait(asio::use_awaitable);
+    if (wanted_())
+      co_await ask();
+    else
+      said("");
+  }
+}
+
+asio::awaitable<void> ShareWatch::ask() {
+  patience_.expires_after(kPatience);
+  patience_.async_wait([this](boost::system::error_code error) {
+    if (error) return;
+    local_.hanging_ = true;
+    said(place_ + " does not answer: whatever touches it waits");
+  });
+  const config::Share& share = *local_.job().storage.share;
+  // It checks nothing where nothing is mounted; without a mount point it always does.
+  const bool folder =
+      share.kind == config::Share::Kind::Folder || share.kind == config::Share::Kind::S3;
+  io::ProcessRequest request;
+  request.argv = {local_.program_, "host"};
+  request.stdin_text =
+      verbs::to_json({verbs::ProbeShare{local_.job().home(), folder ? "" : share.mount}, {}});
+  request.timeout = std::chrono::hours(24 * 365);
+  const io::ProcessResult result = co_await io::run(std::move(request));
+  patience_.cancel();
+  local_.hanging_ = false;
+  const json answer = wire::parsed_json(result.output);
+  if (answer.is_object() && !answer.value("mounted", true)) co_return;  // released meanwhile
+  const bool ok = answer.is_object() && answer.value("ok", false);
+  const std::string why = answer.is_object() ? answer.value("error", "") : result.errors;
+  said(ok || !wanted_() ? "" : place_ + " fails: " + why);
+}
+
+void ShareWatch::said(const std::string& words) {
+  if (words == last_) return;
+  if (words.empty())
+    io::note(wire::event("share-answers"), spdlog::level::info, "{} answers again", place_);
+  else
+    io::note(wire::event("share-silent-now"), spdlog::level::err, "{}", words);
+  last_ = words;
+  say_(words);
+}
+
 }  // namespace spotter::act

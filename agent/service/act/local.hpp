@@ -105,11 +105,8 @@ class Local {
   // with the rights of the trainer's user, as all work in a home: its answer, a text.
   asio::awaitable<Result<std::string>> of_attempt(verbs::Verb verb, Duration limit);
 
-  // Does the share's server hang? Then nothing is begun on it but to release it
-  // (agent.cpp).
-  void set_hanging(bool hanging) { hanging_ = hanging; }
-
  private:
+  friend class ShareWatch;
   struct Work;
   asio::awaitable<Work> run(verbs::Request wanted, Duration limit);
   // A verb whose answer has no value.
@@ -124,7 +121,7 @@ class Local {
   const config::Job& job_;
   std::string program_;
   std::string run_directory_;
-  bool hanging_ = false;
+  bool hanging_ = false;   // the share's server: nothing is begun on it but to release it
   bool prepared_ = false;  // the job's folder was on the share
   std::string home_id_;
   std::optional<std::chrono::steady_clock::time_point> unknown_since_;  // is_there()
@@ -153,6 +150,41 @@ class Warming {
   bool again_ = false;                // it has changed since what is under way began
   std::set<VolumeId> done_;           // all is read, or it fails
   std::shared_ptr<asio::cancellation_signal> running_;
+};
+
+// Checks now and then whether a share's server answers, in a process of its own: any other process
+// would hang with a dead server until a deadline, and could not say why.
+class ShareWatch {
+ public:
+  // REQUIRES: the job's storage is a share. `wanted`: is the share in use? `say` takes what hangs
+  // or fails; empty: nothing.
+  ShareWatch(asio::io_context& context, Local& local, std::function<bool()> wanted,
+             std::function<void(std::string)> say)
+      : local_(local),
+        wanted_(std::move(wanted)),
+        say_(std::move(say)),
+        place_(config::describe(*local.job().storage.share)),
+        pause_(context),
+        patience_(context) {}
+
+  // Checks every `kEvery`, until the io_context ends. One check at a time: a check that hangs in
+  // the kernel is waited for, and its end shows that the server is back.
+  asio::awaitable<void> watch();
+
+  static constexpr Duration kEvery{10'000};
+  static constexpr Duration kPatience{10'000};
+
+ private:
+  asio::awaitable<void> ask();
+  void said(const std::string& words);
+
+  Local& local_;
+  std::function<bool()> wanted_;
+  std::function<void(std::string)> say_;
+  std::string place_;  // for a person
+  asio::steady_timer pause_;
+  asio::steady_timer patience_;
+  std::string last_;
 };
 
 }  // namespace spotter::act
