@@ -262,14 +262,13 @@ class Agent {
         sense::Reservation::Parts{now, [this] { return facts().identity.instance; },
                                   [this](decide::Happening what) { sensed(std::move(what)); },
                                   [this](std::string words) {
-                                    observers_.capacity_says(std::move(words), *state_, now());
+                                    observers_.says("capacity_says", std::move(words), now());
                                   },
                                   job_.launch && job_.launch->reservation});
     local_ = std::make_unique<act::Local>(job_, command::own_program(), run_directory_);
     local_->refuse = [this](std::string why) { refuse(std::move(why)); };
-    warming_ = std::make_unique<act::Warming>(context_, *local_, [this](act::Local::Warmth is) {
-      observers_.volume_warms(is, *state_, now());
-    });
+    warming_ = std::make_unique<act::Warming>(
+        context_, *local_, [this](act::Local::Warmth is) { observers_.volume_warms(is, now()); });
     keys_ = std::make_unique<act::TrainerKeys>(
         act::TrainerKeys::Parts{context_, job_, run_directory_, *aws_,
                                 [this] { return !state_->facts.identity.instance.empty(); }});
@@ -307,7 +306,7 @@ class Agent {
     if (!job_.storage.share) return;
     share_watch_ = std::make_unique<act::ShareWatch>(
         context_, *local_, [this] { return state_->facts.holding.mounted; },
-        [this](std::string words) { observers_.storage_says(std::move(words), *state_, now()); });
+        [this](std::string words) { observers_.says("storage_says", std::move(words), now()); });
   }
 
   // Takes events one at a time, as perform() may deliver, too: one thread, one queue.

@@ -407,7 +407,7 @@ void Observers::reach_aws(const Aws& aws) {
   notifier_ = std::make_unique<Notifier>(aws.context, aws.http, aws.client, aws.job);
   watcher_says_ = std::make_unique<WatcherSays>(
       aws.context, aws.cloud, aws.job,
-      [this](std::string words) { status_.watcher_says(std::move(words)); });
+      [this](std::string words) { status_.say("watcher", std::move(words)); });
 }
 
 void Observers::on_message(const wire::TrainerMessage& message, Time now) {
@@ -417,7 +417,7 @@ void Observers::on_message(const wire::TrainerMessage& message, Time now) {
   if (message.of_guard) {
     if (message.note) spdlog::warn("{}", *message.note);
     if (message.best) spdlog::info("{}", *message.best);
-    if (message.put_away) status_.put_away(*message.put_away);
+    if (message.put_away) status_.say("put_away", *message.put_away);
     if (message.checkpoint) spdlog::info("{} is durable", message.checkpoint->path);
     return;
   }
@@ -436,7 +436,11 @@ void Observers::on_gang(const wire::GangReport& gang, Time now) {
   }
   status_.observe(gang, now);
   monitor_.on_gang(gang, now);
-  if (const decide::State* state = state_()) status_.update(*state, says(*state), now, false);
+  update(now, false);
+}
+
+void Observers::update(Time now, bool at_once) {
+  if (const decide::State* state = state_()) status_.update(*state, says(*state), now, at_once);
 }
 
 // The journal's last sentence may be of an earlier stage: some have none there.
@@ -474,20 +478,16 @@ void Observers::on_end(const decide::State& state, Duration at_most) {
   if (publisher_) publisher_->end(at_most);
 }
 
-void Observers::storage_says(std::string words, const decide::State& state, Time now) {
-  sd_notifyf(0, "STATUS=%s", words.empty() ? journal_.said().c_str() : words.c_str());
-  status_.storage_says(std::move(words));
-  status_.update(state, says(state), now, true);
+void Observers::says(const char* key, std::string words, Time now) {
+  if (std::string_view(key) == "storage_says")
+    sd_notifyf(0, "STATUS=%s", words.empty() ? journal_.said().c_str() : words.c_str());
+  status_.say(key, std::move(words));
+  update(now, true);
 }
 
-void Observers::capacity_says(std::string words, const decide::State& state, Time now) {
-  status_.capacity_says(std::move(words));
-  status_.update(state, says(state), now, true);
-}
-
-void Observers::volume_warms(const act::Local::Warmth& is, const decide::State& state, Time now) {
+void Observers::volume_warms(const act::Local::Warmth& is, Time now) {
   status_.volume_warms(is);
-  status_.update(state, says(state), now, true);
+  update(now, true);
 }
 
 }  // namespace spotter

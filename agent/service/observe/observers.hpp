@@ -165,19 +165,18 @@ class Observers {
   void on_effect(const decide::Effect& effect) { history_.on_effect(effect); }
   // To be called when the agent ends. Publishes that, within `at_most`.
   void on_end(const decide::State& state, Duration at_most);
-  // The trouble with the storage (it hangs or fails), for a person; empty: none.
-  void storage_says(std::string words, const decide::State& state, Time now);
-
-  // Until when there is capacity for this machine.
-  void capacity_says(std::string words, const decide::State& state, Time now);
-
-  void volume_warms(const act::Local::Warmth& is, const decide::State& state, Time now);
+  // Shows it to a person under that key of the status: "storage_says", the trouble with the storage
+  // (it hangs or fails), or "capacity_says", until when there is capacity for this machine.
+  void says(const char* key, std::string words, Time now);
+  // Takes how much of a cold volume was read.
+  void volume_warms(const act::Local::Warmth& is, Time now);
 
   // Its file has the lines for the storage.
   History& history() { return history_; }
 
  private:
   std::string says(const decide::State& state) const;
+  void update(Time now, bool at_once);
 
   const decide::Policy& policy_;
   std::function<const decide::State*()> state_;

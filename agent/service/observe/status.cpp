@@ -154,10 +154,8 @@ void Status::update(const decide::State& state, const std::string& says, Time no
   if (job_.storage.in_bucket()) add_bucket(status, facts.home);
   look_ahead(facts);
   if (outlook_) add_outlook(status, *outlook_);
-  if (!watcher_says_.empty()) status["watcher"] = watcher_says_;
-  if (!capacity_says_.empty()) status["capacity_says"] = capacity_says_;
-  if (!storage_says_.empty()) status["storage_says"] = storage_says_;
-  if (!put_away_.empty()) status["put_away"] = put_away_;
+  for (const auto& [key, words] : said_)
+    if (!words.empty()) status[key] = words;
   if (facts.trainer.running && warmth_.read < warmth_.total) {
     status["volume_read_bytes"] = warmth_.read;
     status["volume_total_bytes"] = warmth_.total;

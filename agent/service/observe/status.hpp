@@ -38,16 +38,10 @@ class Status {
 
   void observe(const wire::TrainerMessage& message, Time now);
   void observe(const wire::GangReport& gang, Time now) { gang_.take(gang, now); }
-  // The trouble with the storage (it hangs or fails), for a person; empty: none.
-  void storage_says(std::string words) { storage_says_ = std::move(words); }
-  // Until when there is capacity for this machine (sense/notices.hpp).
-  void capacity_says(std::string words) { capacity_says_ = std::move(words); }
+  // Under this key: for a person, what somebody says; empty: nothing.
+  void say(const char* key, std::string words) { said_[key] = std::move(words); }
   // Takes how much of a cold volume was read (act::Warming).
   void volume_warms(const act::Local::Warmth& is) { warmth_ = is; }
-  // The files that the guard has put away, for a person; empty: none.
-  void put_away(std::string words) { put_away_ = std::move(words); }
-  // The notes of `spotter watch` on the job (launch/watch_mark.hpp); empty: not known.
-  void watcher_says(std::string words) { watcher_says_ = std::move(words); }
   // Writes the file, at most five times a second unless the stage has changed. `says`: the stage in
   // a sentence.
   void update(const decide::State& state, const std::string& says, Time now, bool stage_changed);
@@ -63,9 +57,7 @@ class Status {
   wire::Progress progress_;
   launch::StepPace pace_;
   std::string trainer_says_;
-  std::string storage_says_, capacity_says_;
-  std::string put_away_;
-  std::string watcher_says_;
+  std::map<std::string, std::string> said_;
   std::optional<double> window_trained_;
   act::Local::Warmth warmth_;
   GangSeen gang_;
