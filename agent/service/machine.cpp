@@ -91,8 +91,8 @@ void Machine::complete_if_idle() {
 asio::awaitable<void> Machine::complete_lifecycle() {
   const auto read = co_await await_fleet();
   if (!read || read->fleet.kind != FleetKind::AutoScalingGroup) co_return;
-  const decide::Happening answer =
-      co_await cloud_->complete_lifecycle(read->fleet, identity_->instance, kCall);
+  const decide::CompleteLifecycle completion{read->fleet, identity_->instance};
+  const decide::Happening answer = co_await cloud_->on(completion, kCall);
   const auto done = outcome(answer);
   completed_ = done.has_value();
   if (!done) spdlog::warn("{}", done.error().message);
@@ -121,7 +121,8 @@ asio::awaitable<std::vector<bool>> Machine::experiments_here(std::size_t count) 
 
 asio::awaitable<Result<decide::FleetRead>> Machine::read_fleet() {
   if (!identity_) co_return decide::FleetRead{};
-  const decide::Happening answer = co_await cloud_->read_fleet(identity_->instance, 3 * kCall);
+  const decide::ReadFleet question{identity_->instance};
+  const decide::Happening answer = co_await cloud_->on(question, 3 * kCall);
   if (const auto* read = std::get_if<decide::FleetRead>(&answer)) {
     decide::FleetRead fleet = *read;
     if (job_.fleet) fleet.fleet = *job_.fleet;
@@ -150,7 +151,8 @@ asio::awaitable<Result<void>> Machine::cancel_fleet() {
   const auto read = co_await await_fleet();
   if (!read) co_return tl::unexpected(read.error());
   if (read->fleet.kind == FleetKind::None) co_return Result<void>();
-  const decide::Happening answer = co_await cloud_->cancel_fleet(read->fleet, kCall);
+  const decide::CancelFleet cancellation{read->fleet};
+  const decide::Happening answer = co_await cloud_->on(cancellation, kCall);
   const auto cancelled = outcome(answer);
   if (!cancelled || read->fleet.kind != FleetKind::AutoScalingGroup) co_return cancelled;
   for (int second = 0; !completed_ && second < kSecondsOfAGroup; ++second)

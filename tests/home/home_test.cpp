@@ -69,7 +69,7 @@ class Session {
     return run(context_, home_->write(next, kLimit));
   }
   Happening bring() {
-    const Happening made = run(context_, local_.prepare_share(kLimit));
+    const Happening made = run(context_, local_.on(decide::PrepareShare(), kLimit));
     EXPECT_TRUE(std::holds_alternative<decide::Mounted>(made)) << words(made);
     return run(context_, home_->bring(kLimit));
   }

@@ -7,7 +7,6 @@
 #include <chrono>
 
 #include "agent/aws/formats/s3.hpp"
-#include "agent/aws/formats/tags.hpp"
 #include "agent/base/text.hpp"
 #include "agent/config/prepare.hpp"
 
@@ -202,7 +201,7 @@ EffectFailed as_failure(const CallError& error) {
   return failed;
 }
 
-Cloud::Answer Cloud::attach(decide::AttachVolume effect, Duration limit) {
+Cloud::Answer Cloud::on(decide::AttachVolume effect, Duration limit) {
   wire::AttachVolume request{effect.volume, effect.instance, device_name(effect.attempt)};
   const auto result = co_await aws_.call(std::move(request), limit);
   if (!result && result.error().message.find("already in use") != std::string::npos) {
@@ -213,10 +212,6 @@ Cloud::Answer Cloud::attach(decide::AttachVolume effect, Duration limit) {
   co_return accepted(result);
 }
 
-Cloud::Answer Cloud::detach(decide::DetachVolume effect, Duration limit) {
-  return carry_out(wire::DetachVolume{effect.volume, effect.instance}, limit);
-}
-
 wire::Tags Cloud::tags_of_claim(std::uint32_t generation) const {
   wire::Tags tags{{tag::job, job_.volumes_owner()},
                   {tag::role, "state"},
@@ -225,31 +220,19 @@ wire::Tags Cloud::tags_of_claim(std::uint32_t generation) const {
   return tags;
 }
 
-Cloud::Answer Cloud::claim(decide::ClaimVolume effect, Duration limit) {
-  return set_tags(effect.volume.str(), tags_of_claim(effect.generation), limit);
-}
-
-Cloud::Answer Cloud::mark_verified(VolumeId volume, Duration limit) {
-  return set_tags(volume.str(), {{tag::role, "verified"}}, limit);
-}
-
-Cloud::Answer Cloud::promote(decide::PromoteVolume effect, Duration limit) {
+Cloud::Answer Cloud::on(const decide::PromoteVolume& it, Duration limit) {
   const config::Tag& found_by = job_.storage.ebs.tag;
   wire::Tags tags{{tag::role, "state"}};
-  if (effect.generation != 0) tags = tags_of_claim(effect.generation);
+  if (it.generation != 0) tags = tags_of_claim(it.generation);
   tags[found_by.key] = found_by.value;
-  return set_tags(effect.volume.str(), std::move(tags), limit);
+  return set_tags(it.volume, std::move(tags), limit);
 }
 
-Cloud::Answer Cloud::mark_done(VolumeId volume, Duration limit) {
-  return set_tags(volume.str(), {{tag::done, "true"}}, limit);
-}
-
-Cloud::Answer Cloud::mark_prepared(VolumeId volume, Duration limit) {
+Cloud::Answer Cloud::on(const decide::MarkPrepared& it, Duration limit) {
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   const std::string mark =
       config::digest_of(job_.prepare) + " " + std::to_string(now.time_since_epoch().count());
-  return set_tags(volume.str(), {{tag::prepared, mark}}, limit);
+  return set_tags(it.volume, {{tag::prepared, mark}}, limit);
 }
 
 // A reader that has no such fence must not use the volume.
@@ -264,7 +247,7 @@ void Cloud::add_line(const VolumeId& lineage, std::uint32_t moves, wire::Tags& t
   to[tag::storage] = config::storage_name(job_);
 }
 
-Cloud::Answer Cloud::create_snapshot(decide::CreateSnapshot effect, Duration limit) {
+Cloud::Answer Cloud::on(decide::CreateSnapshot effect, Duration limit) {
   wire::CreateSnapshot request;
   request.volume = effect.volume;
   request.description = "Spotter: " + job_.volumes_owner() + ", for its move to another zone";
@@ -287,7 +270,7 @@ constexpr std::size_t tags_of_ours = 14;
 
 // Has the properties of its parent, except zone and content. Without a parent (recovery from a
 // snapshot) it has EC2's defaults.
-Cloud::Answer Cloud::create_volume(decide::CreateVolume effect, Duration whole) {
+Cloud::Answer Cloud::on(decide::CreateVolume effect, Duration whole) {
   const Duration limit = whole / 2;  // two calls
   wire::CreateVolume request;
   request.zone = effect.zone;
@@ -330,18 +313,6 @@ Cloud::Answer Cloud::create_volume(decide::CreateVolume effect, Duration whole) 
   co_return decide::VolumeCreated{result->id};
 }
 
-Cloud::Answer Cloud::write_epoch(decide::Epoch epoch, Duration limit) {
-  return fence_->write(std::move(epoch), limit);
-}
-
-Cloud::Answer Cloud::delete_volume(VolumeId volume, Duration limit) {
-  return carry_out(wire::DeleteVolume{volume}, limit);
-}
-
-Cloud::Answer Cloud::delete_snapshot(SnapshotId snapshot, Duration limit) {
-  return carry_out(wire::DeleteSnapshot{snapshot}, limit);
-}
-
 SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
   SeenVolume result;
   result.id = volume.id;
@@ -381,7 +352,7 @@ bool is_foreign(const wire::Volume& volume, const config::Job& job) {
   return (nameless && volume.attachments.empty()) || is_foreign(volume.tags, job);
 }
 
-Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
+Cloud::Answer Cloud::on(decide::SurveyStorage effect, Duration whole) {
   // Each call may take what the ones before it have left: where one is slow, another is quick.
   const auto end = std::chrono::steady_clock::now() + whole;
   const auto left = [end] {
@@ -423,7 +394,7 @@ Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
 
   wire::Filter holders{"instance-id", {}};
   if (fence_) {
-    survey.epoch_line = decide::line_in(survey, line);
+    survey.epoch_line = decide::line_in(survey, effect.line);
     const auto epoch =
         co_await fence_->read(survey.epoch_line, std::min<Duration>(left(), whole / 5));
     if (!epoch) co_return epoch.error();

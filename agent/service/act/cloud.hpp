@@ -6,6 +6,7 @@
 
 #include "agent/aws/aws_client.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/config/job.hpp"
 #include "agent/config/secrets.hpp"
 #include "agent/decide/effect.hpp"
@@ -26,9 +27,6 @@ bool is_foreign(const wire::Tags& tags, const config::Job& job);
 // be a namesake's, and volumes that are seen are used and deleted.
 bool is_foreign(const wire::Volume& volume, const config::Job& job);
 
-// EC2 effects. Each returns the one happening that answers it, and never throws; the caller adds
-// the effect's id.
-
 // A failed call as the core represents it. `detail` keeps AWS's code and message.
 decide::EffectFailed as_failure(const CallError& error);
 
@@ -39,6 +37,8 @@ decide::Happening accepted(const Result<T, CallError>& result) {
   return decide::CallAccepted{};
 }
 
+// EC2 effects. Each on() returns the one happening that answers it, and never throws; the caller
+// adds the effect's id.
 class Cloud {
  public:
   Cloud(AwsClient& aws, const config::Job& job) : aws_(aws), job_(job) {
@@ -47,7 +47,7 @@ class Cloud {
 
   using Answer = asio::awaitable<decide::Happening>;
 
-  Answer survey(VolumeId line, Duration limit);  // `line`: decide::SurveyStorage
+  Answer on(decide::SurveyStorage effect, Duration limit);
   // True for a volume that was made of a snapshot, as the last survey has it, and that EBS does not
   // load by itself at a rate.
   bool is_cold(const VolumeId& volume) const { return cold_.contains(volume); }
@@ -55,37 +55,57 @@ class Cloud {
   // unknown.
   asio::awaitable<std::vector<bool>> experiments_in(Zone zone, std::size_t count, Duration limit);
   // The fleet (fleet.cpp).
-  Answer read_fleet(InstanceId instance, Duration limit);  // and what the instance costs
+  Answer on(decide::ReadFleet effect, Duration limit);  // and what the instance costs
   // Both do the same before to the fleet that the tag spotter:beside of this one names.
-  Answer cancel_fleet(Fleet fleet, Duration limit);
-  Answer scale_to_zero(Fleet fleet, Duration limit);
+  Answer on(const decide::CancelFleet& it, Duration limit) {
+    return to_both(it.fleet, &Cloud::cancel_one, limit);
+  }
+  Answer on(const decide::ScaleFleetToZero& it, Duration limit) {
+    return to_both(it.fleet, &Cloud::scale_one_to_zero, limit);
+  }
   // The tag of `spotter watch` of the job's own fleet, which is this one or the one beside it;
   // empty: there is none.
   asio::awaitable<Result<std::string, CallError>> watchers_tag(Fleet fleet, Duration limit);
   // Completes the lifecycle hook that holds this instance, if any does.
-  Answer complete_lifecycle(Fleet group, InstanceId self, Duration limit);
+  Answer on(decide::CompleteLifecycle effect, Duration limit);
   // The number of its instances that run or are pending. 0: unknown.
   asio::awaitable<std::uint32_t> count_instances(Fleet fleet, Duration limit);
   // Ends this instance. `needed`: without a replacement; the fleet's target becomes so many, and
   // the fleet, which would choose itself, ends none of the others.
   Answer leave_fleet(Fleet fleet, InstanceId self, std::optional<std::uint32_t> needed,
                      Duration limit);
+  Answer on(const decide::GiveBackInstance& it, Duration limit) {
+    return leave_fleet({}, it.instance, std::nullopt, limit);
+  }
   // The same, of a fleet whose other instances have work: its target becomes one less than it was
   // at the first call, however often this is called.
-  Answer leave_with_place(Fleet fleet, InstanceId self, Duration limit);
+  Answer on(decide::LeaveFleet effect, Duration limit);
   // Volumes and snapshots.
-  Answer attach(decide::AttachVolume effect, Duration limit);
-  Answer detach(decide::DetachVolume effect, Duration limit);
-  Answer claim(decide::ClaimVolume effect, Duration limit);
-  Answer create_snapshot(decide::CreateSnapshot effect, Duration limit);
-  Answer create_volume(decide::CreateVolume effect, Duration limit);
-  Answer mark_verified(VolumeId volume, Duration limit);
-  Answer promote(decide::PromoteVolume effect, Duration limit);
-  Answer mark_done(VolumeId volume, Duration limit);
-  Answer mark_prepared(VolumeId volume, Duration limit);
-  Answer write_epoch(decide::Epoch epoch, Duration limit);  // REQUIRES: the job has a fence
-  Answer delete_volume(VolumeId volume, Duration limit);
-  Answer delete_snapshot(SnapshotId snapshot, Duration limit);
+  Answer on(decide::AttachVolume effect, Duration limit);
+  Answer on(const decide::DetachVolume& it, Duration limit) {
+    return carry_out(wire::DetachVolume{it.volume, it.instance}, limit);
+  }
+  Answer on(const decide::ClaimVolume& it, Duration limit) {
+    return set_tags(it.volume, tags_of_claim(it.generation), limit);
+  }
+  Answer on(decide::CreateSnapshot effect, Duration limit);
+  Answer on(decide::CreateVolume effect, Duration limit);
+  Answer on(const decide::MarkVerified& it, Duration limit) {
+    return set_tags(it.volume, {{tag::role, "verified"}}, limit);
+  }
+  Answer on(const decide::PromoteVolume& it, Duration limit);
+  Answer on(const decide::MarkDone& it, Duration limit) {
+    return set_tags(it.volume, {{tag::done, "true"}}, limit);
+  }
+  Answer on(const decide::MarkPrepared& it, Duration limit);
+  // REQUIRES: the job has a fence.
+  Answer on(const decide::WriteEpoch& it, Duration limit) { return fence_->write(it.epoch, limit); }
+  Answer on(const decide::DeleteVolume& it, Duration limit) {
+    return carry_out(wire::DeleteVolume{it.volume}, limit);
+  }
+  Answer on(const decide::DeleteSnapshot& it, Duration limit) {
+    return carry_out(wire::DeleteSnapshot{it.snapshot}, limit);
+  }
 
  private:
   void add_fence(wire::Tags& to) const;
@@ -96,8 +116,8 @@ class Cloud {
     const auto result = co_await aws_.call(std::move(request), limit);
     co_return accepted(result);
   }
-  Answer set_tags(std::string resource, wire::Tags tags, Duration limit) {
-    return carry_out(wire::CreateTags{{std::move(resource)}, std::move(tags)}, limit);
+  Answer set_tags(const VolumeId& volume, wire::Tags tags, Duration limit) {
+    return carry_out(wire::CreateTags{{volume.str()}, std::move(tags)}, limit);
   }
   asio::awaitable<Result<wire::FleetStatus, CallError>> status_of(Fleet fleet, Duration limit);
   // Dollars an hour, spot or on demand; 0: unknown.
@@ -115,7 +135,7 @@ class Cloud {
   AwsClient& aws_;
   const config::Job& job_;
   std::unique_ptr<Fence> fence_;              // where the job has one
-  std::optional<std::uint32_t> places_left_;  // see leave_with_place()
+  std::optional<std::uint32_t> places_left_;  // see LeaveFleet
   std::set<VolumeId> cold_;
 };
 

@@ -175,7 +175,7 @@ asio::awaitable<DataVolumes::Failed> DataVolumes::attach(Entry& entry, VolumeId 
 
 asio::awaitable<DataVolumes::Failed> DataVolumes::mount(Entry& entry, VolumeId volume,
                                                         ShortText<31> attached_as) {
-  auto finding = local_.find_device({volume, attached_as}, policy_.device);
+  auto finding = local_.on(decide::FindDevice{volume, attached_as}, policy_.device);
   const decide::Happening found = co_await std::move(finding);
   const auto* device = std::get_if<decide::DeviceFound>(&found);
   if (!device) {

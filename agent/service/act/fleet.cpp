@@ -138,10 +138,10 @@ asio::awaitable<Result<std::string, CallError>> Cloud::watchers_tag(Fleet fleet,
   co_return wire::value_of(there->tags, tag::watched);
 }
 
-Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
+Cloud::Answer Cloud::on(decide::ReadFleet effect, Duration whole) {
   const Duration limit = whole / 5;  // five calls at most
   wire::DescribeInstances request;
-  request.instances = {instance};
+  request.instances = {effect.instance};
   const auto answer = co_await aws_.call(std::move(request), limit);
   if (!answer) co_return as_failure(answer.error());
   decide::FleetRead read;
@@ -216,10 +216,10 @@ asio::awaitable<std::uint32_t> Cloud::count_instances(Fleet fleet, Duration limi
 }
 
 // ValidationError: no hook of that name holds the instance, or no longer.
-Cloud::Answer Cloud::complete_lifecycle(Fleet group, InstanceId self, Duration limit) {
+Cloud::Answer Cloud::on(decide::CompleteLifecycle effect, Duration limit) {
   wire::CompleteLifecycleAction request;
-  request.group = group.id;
-  request.instance = self;
+  request.group = effect.fleet.id;
+  request.instance = effect.instance;
   const auto result = co_await aws_.call(std::move(request), limit);
   if (!result && result.error().code == "ValidationError") co_return decide::CallAccepted{};
   co_return accepted(result);
@@ -260,14 +260,6 @@ Cloud::Answer Cloud::to_both(Fleet fleet, Cloud::Answer (Cloud::*what)(Fleet, Du
     if (failed != nullptr && !for_good) co_return *failed;
   }
   co_return co_await (this->*what)(fleet, limit / 3);
-}
-
-Cloud::Answer Cloud::cancel_fleet(Fleet fleet, Duration limit) {
-  return to_both(fleet, &Cloud::cancel_one, limit);
-}
-
-Cloud::Answer Cloud::scale_to_zero(Fleet fleet, Duration limit) {
-  return to_both(fleet, &Cloud::scale_one_to_zero, limit);
 }
 
 Cloud::Answer Cloud::cancel_one(Fleet fleet, Duration limit) {
@@ -314,16 +306,17 @@ Cloud::Answer Cloud::leave_fleet(Fleet fleet, InstanceId self, std::optional<std
   co_return co_await std::move(ending);
 }
 
-Cloud::Answer Cloud::leave_with_place(Fleet fleet, InstanceId self, Duration limit) {
-  if (!places_left_ && fleet.kind != FleetKind::AutoScalingGroup) {
-    const auto status = co_await status_of(fleet, limit / 4);
+Cloud::Answer Cloud::on(decide::LeaveFleet effect, Duration limit) {
+  if (!places_left_ && effect.fleet.kind != FleetKind::AutoScalingGroup) {
+    const auto status = co_await status_of(effect.fleet, limit / 4);
     if (!status && is_final(status.error())) {  // it is not there: it starts no other
-      co_return co_await leave_fleet(fleet, self, std::nullopt, limit / 4);
+      co_return co_await leave_fleet(effect.fleet, effect.instance, std::nullopt, limit / 4);
     }
     if (!status) co_return as_failure(status.error());
     places_left_ = static_cast<std::uint32_t>(std::max(0, status->target_capacity - 1));
   }
-  co_return co_await leave_fleet(fleet, self, places_left_.value_or(0), limit / 4);
+  co_return co_await leave_fleet(effect.fleet, effect.instance, places_left_.value_or(0),
+                                 limit / 4);
 }
 
 Cloud::Answer Cloud::scale_one_to_zero(Fleet fleet, Duration limit) {

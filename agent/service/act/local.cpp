@@ -132,7 +132,7 @@ Local::Answer Local::carry_out(verbs::Request wanted, Duration limit, decide::Ha
   co_return done;
 }
 
-Local::Answer Local::find_device(decide::FindDevice effect, Duration limit) {
+Local::Answer Local::on(decide::FindDevice effect, Duration limit) {
   const Duration patience = limit * 9 / 10;  // it should report before it is killed
   auto running =
       run({verbs::FindDevice{effect.volume.str(), effect.attached_as.str(), patience}, {}}, limit);
@@ -141,8 +141,8 @@ Local::Answer Local::find_device(decide::FindDevice effect, Duration limit) {
   co_return decide::DeviceFound{Device(work.answer.value("device", ""))};
 }
 
-Local::Answer Local::inspect(Device device, Duration limit) {
-  auto running = run({verbs::Inspect{text(device)}, {}}, limit);
+Local::Answer Local::on(decide::InspectDisk effect, Duration limit) {
+  auto running = run({verbs::Inspect{text(effect.device)}, {}}, limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   decide::DiskInspected seen;
@@ -153,12 +153,13 @@ Local::Answer Local::inspect(Device device, Duration limit) {
   co_return seen;
 }
 
-Local::Answer Local::make_filesystem(Device device, Duration limit) {
+Local::Answer Local::on(const decide::MakeFilesystem& it, Duration limit) {
   const std::string filesystem(to_text(job_.storage.ebs.filesystem));
-  return carry_out({verbs::Format{text(device), filesystem}, {}}, limit, decide::FilesystemMade{});
+  return carry_out({verbs::Format{text(it.device), filesystem}, {}}, limit,
+                   decide::FilesystemMade{});
 }
 
-Local::Answer Local::mount(decide::Mount effect, Duration limit) {
+Local::Answer Local::on(decide::Mount effect, Duration limit) {
   verbs::Mount verb;
   verb.device = text(effect.device);
   verb.filesystem = to_text(job_.storage.ebs.filesystem);
@@ -189,9 +190,9 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
 // An unmount that failed, hung, or was an earlier agent's may have worked all the same, and the
 // kernel, or another mount namespace, may still have the disk: the volume's name tells which disk
 // it is.
-Local::Answer Local::unmount(decide::Unmount effect, Duration limit) {
-  return carry_out({verbs::Unmount{job_.storage.ebs.mount, limit / 4, link(), effect.volume.str(),
-                                   effect.attached_as.str()},
+Local::Answer Local::on(const decide::Unmount& it, Duration limit) {
+  return carry_out({verbs::Unmount{job_.storage.ebs.mount, limit / 4, link(), it.volume.str(),
+                                   it.attached_as.str()},
                     {}},
                    limit, decide::Unmounted{});
 }
@@ -229,7 +230,7 @@ Local::Answer Local::unmount_data(std::string mount_point, Duration limit) {
                    decide::Unmounted{});
 }
 
-Local::Answer Local::read_ledger(Duration limit) {
+Local::Answer Local::on(decide::ReadLedger, Duration limit) {
   auto running = run(in_home(verbs::ReadLedger{job_.home(), job_.gang.has_value()}), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
@@ -263,7 +264,7 @@ Local::Answer Local::write_ledger(decide::Ledger ledger, bool given_up, Duration
   return carry_out(in_home(verbs::WriteLedger{job_.home(), file}), limit, decide::LedgerWritten{});
 }
 
-Local::Answer Local::sync(Duration limit) {
+Local::Answer Local::on(const decide::SyncStorage&, Duration limit) {
   verbs::Sync verb{job_.home(), {}};
   if (job_.storage.share) verb.tree = job_.trainers_home() + "/" + job_.result();
   return carry_out(in_home(std::move(verb)), limit, decide::StorageSynced{});
@@ -288,7 +289,7 @@ asio::awaitable<Result<std::uint64_t, EffectFailed>> Local::send(config::Sending
   co_return sent;
 }
 
-Local::Answer Local::send_result(Duration limit) {
+Local::Answer Local::on(decide::SendResult, Duration limit) {
   const config::Sending files{{job_.result()}, *job_.published_in(config::results_folder)};
   const auto sent = co_await send(files, limit);
   if (sent) co_return decide::ResultSent{};
@@ -298,7 +299,7 @@ Local::Answer Local::send_result(Duration limit) {
   co_return sent.error();
 }
 
-Local::Answer Local::verify(decide::VerifyCheckpoints effect, Duration limit) {
+Local::Answer Local::on(decide::VerifyCheckpoints effect, Duration limit) {
   const bool proven = effect.proven_step >= 0;
   verbs::Verify verb{.mount_point = job_.home(),
                      .checkpoints = job_.checkpoints.directory,
@@ -328,7 +329,7 @@ Local::Answer Local::verify(decide::VerifyCheckpoints effect, Duration limit) {
   co_return seen;
 }
 
-Local::Answer Local::await_gpus(Duration limit) {
+Local::Answer Local::on(const decide::AwaitGpus&, Duration limit) {
   const Duration patience = limit * 9 / 10;          // it should report before it is killed
   const int count = std::max(job_.trainer.gpus, 0);  // 0: all
   return carry_out({verbs::AwaitGpus{static_cast<std::uint8_t>(count), patience}, {}}, limit,
@@ -338,7 +339,7 @@ Local::Answer Local::await_gpus(Duration limit) {
 asio::awaitable<void> Local::make_gpu_nodes(Duration limit) {
   const bool driven = ::access("/proc/driver/nvidia/version", F_OK) == 0;
   if (!units::wanted() || job_.trainer.gpus != 0 || !driven) co_return;
-  co_await await_gpus(limit);  // a trainer that needs what is missing reports it
+  co_await on(decide::AwaitGpus(), limit);  // a trainer that needs what is missing reports it
 }
 
 Local::Answer Local::fetch_code(std::string token, Duration limit) {
@@ -352,7 +353,7 @@ Local::Answer Local::fetch_code(std::string token, Duration limit) {
   co_return decide::CodeFetched{};
 }
 
-Local::Answer Local::fill(VolumeId volume, Duration limit) {
+Local::Answer Local::on(decide::FillVolume effect, Duration limit) {
   if (job_.sending) {
     const auto sent = co_await send(*job_.sending, limit);
     if (!sent) co_return sent.error();
@@ -360,7 +361,8 @@ Local::Answer Local::fill(VolumeId volume, Duration limit) {
     co_return EffectFailed{Failure::Missing, false,
                            "none of the files that are asked for is on it"};
   }
-  verbs::Fill verb{job_.name.str(), volume.str(), job_.storage.ebs.mount, job_.trainer.user, {}};
+  verbs::Fill verb{
+      job_.name.str(), effect.volume.str(), job_.storage.ebs.mount, job_.trainer.user, {}};
   for (const config::Source& it : job_.prepare)
     verb.sources.push_back({it.from, it.to, it.sha256, it.via ? wire::to_url(*it.via) : ""});
   auto running = run({std::move(verb), {}}, limit);
@@ -425,7 +427,7 @@ verbs::Share Local::of_job() const {
           .region = region == nullptr ? "" : region};
 }
 
-Local::Answer Local::prepare_share(Duration limit) {
+Local::Answer Local::on(decide::PrepareShare, Duration limit) {
   verbs::PrepareShare verb{.share = of_job(),
                            .user = job_.trainer.user,
                            .job = job_.folder_here(),
@@ -460,7 +462,7 @@ void Local::lay_out(verbs::PrepareShare& verb) const {
   verb.link = link();
 }
 
-Local::Answer Local::release_share(Duration limit) {
+Local::Answer Local::on(const decide::ReleaseShare&, Duration limit) {
   const bool linked = job_.in_container() && !job_.is_handed_out();
   return carry_out({verbs::ReleaseShare{of_job(), job_.folder_here(), run_directory_,
                                         linked ? link() : std::string()},
@@ -475,7 +477,7 @@ asio::awaitable<Result<std::string, decide::EffectFailed>> Local::home_verb(verb
   co_return work.answer.dump();
 }
 
-Local::Answer Local::mark_done(Duration limit) {
+Local::Answer Local::on(const decide::MarkDone&, Duration limit) {
   return carry_out(as_trainer(verbs::MarkDone{job_.home(), job_.name.str()}), limit,
                    decide::CallAccepted{});
 }

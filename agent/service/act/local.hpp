@@ -38,11 +38,11 @@ class Local {
 
   const config::Job& job() const { return job_; }
   const std::string& run_directory() const { return run_directory_; }
-  Answer find_device(decide::FindDevice effect, Duration limit);
-  Answer inspect(Device device, Duration limit);
-  Answer make_filesystem(Device device, Duration limit);
-  Answer mount(decide::Mount effect, Duration limit);
-  Answer unmount(decide::Unmount effect, Duration limit);
+  Answer on(decide::FindDevice effect, Duration limit);
+  Answer on(decide::InspectDisk effect, Duration limit);
+  Answer on(const decide::MakeFilesystem& it, Duration limit);
+  Answer on(decide::Mount effect, Duration limit);
+  Answer on(const decide::Unmount& it, Duration limit);
   // Reads on, behind the trainer, what the volume has that is mounted there: host/cold.hpp. None:
   // it failed, or was given up.
   struct Warmth {
@@ -58,32 +58,32 @@ class Local {
     bool read_only = false;
   };
   asio::awaitable<std::optional<MountSeen>> mounted_at(std::string mount_point, Duration limit);
-  Answer prepare_share(Duration limit);
+  Answer on(decide::PrepareShare, Duration limit);
   // The home's id, if machines share the job's work, once the share was prepared
   // (host/records.hpp).
   const std::string& home_id() const { return home_id_; }
-  Answer release_share(Duration limit);
+  Answer on(const decide::ReleaseShare&, Duration limit);
   // A home in a bucket (verbs.hpp); the answers are the verbs' own, as JSON.
   asio::awaitable<Result<std::string, decide::EffectFailed>> home_verb(verbs::Verb verb,
                                                                        Duration limit);
-  Answer mark_done(Duration limit);  // on a share
+  Answer on(const decide::MarkDone&, Duration limit);  // on a share
   // `refuse` is called before the answer if another command of `spotter run` has something here.
-  Answer read_ledger(Duration limit);
+  Answer on(decide::ReadLedger, Duration limit);
   std::function<void(std::string why)> refuse;
   // `given_up`: no machine trains on, and there is no result.
   Answer write_ledger(decide::Ledger ledger, bool given_up, Duration limit);
-  Answer sync(Duration limit);
-  Answer send_result(Duration limit);
+  Answer on(const decide::SyncStorage&, Duration limit);
+  Answer on(decide::SendResult, Duration limit);
   asio::awaitable<Result<std::uint64_t, decide::EffectFailed>> send(config::Sending files,
                                                                     Duration limit);
-  Answer verify(decide::VerifyCheckpoints effect, Duration limit);
-  Answer await_gpus(Duration limit);
+  Answer on(decide::VerifyCheckpoints effect, Duration limit);
+  Answer on(const decide::AwaitGpus&, Duration limit);
   // Makes them for a job that awaits no GPUs, on a machine that has some: a systemd unit may
   // neither make device nodes (nvidia-modprobe is setuid) nor use those of a driver that is loaded
   // later.
   asio::awaitable<void> make_gpu_nodes(Duration limit);
   Answer fetch_code(std::string token, Duration limit);
-  Answer fill(VolumeId volume, Duration limit);
+  Answer on(decide::FillVolume effect, Duration limit);
 
   // Fills in only the part of the job's storage that is mounted here.
   asio::awaitable<Result<decide::HostLooked, decide::EffectFailed>> mounted(Duration limit);

@@ -128,14 +128,14 @@ void Performer::forget_end() {
   }
 }
 
-Performer::Answer Performer::unmount(decide::Unmount effect, Duration limit) {
+Performer::Answer Performer::on(const Unmount& it, Duration limit) {
   forget_end();
-  return local_.unmount(effect, limit);
+  return local_.on(it, limit);
 }
 
-Performer::Answer Performer::sync(Duration limit) {
+Performer::Answer Performer::on(const SyncStorage& it, Duration limit) {
   forget_end();
-  return local_.sync(limit);
+  return local_.on(it, limit);
 }
 
 // Drops the metrics that it reports meanwhile: they are not of this job's history.
@@ -147,7 +147,7 @@ EffectFailed Performer::anothers(const supervise::Running& trainer) {
                  "), and its agent is gone: end it, or start that job's agent again")};
 }
 
-Performer::Answer Performer::look_at_host(Duration limit) {
+Performer::Answer Performer::on(LookAtHost, Duration limit) {
   const auto mounted = co_await local_.mounted(limit);
   if (!mounted) co_return mounted.error();
   const auto supervised = supervise::look(dependencies_.run_directory);
@@ -178,14 +178,14 @@ Performer::Answer Performer::look_at_host(Duration limit) {
 }
 
 // A killed trainer may hang in the kernel, and its write may tear a file after the verification.
-Performer::Answer Performer::verify(VerifyCheckpoints effect, Duration limit) {
+Performer::Answer Performer::on(VerifyCheckpoints effect, Duration limit) {
   if (const auto before = supervise::look(dependencies_.run_directory); before && runs(*before))
     co_return EffectFailed{Failure::TrainerUnstartable, false,
                            "the trainer that was stopped has not ended yet"};
-  co_return co_await local_.verify(effect, limit);
+  co_return co_await local_.on(effect, limit);
 }
 
-Performer::Answer Performer::fetch_code(Duration limit) {
+Performer::Answer Performer::on(FetchCode, Duration limit) {
   auto token = co_await trainer_.code_token(limit);
   if (!token) {
     EffectFailed failed = token.error();
@@ -196,7 +196,7 @@ Performer::Answer Performer::fetch_code(Duration limit) {
 }
 
 // The metrics and the journal come after the ledger: their failure is no failure of the ledger.
-Performer::Answer Performer::write_ledger(WriteLedger effect, Duration limit) {
+Performer::Answer Performer::on(WriteLedger effect, Duration limit) {
   const Ledger& ledger = effect.ledger;
   const Time until = dependencies_.now() + limit;
   Happening what = co_await local_.write_ledger(ledger, dependencies_.gave_up(), limit);
@@ -221,9 +221,9 @@ Performer::Answer Performer::write_ledger(WriteLedger effect, Duration limit) {
   co_return what;
 }
 
-Performer::Answer Performer::prepare_share(Duration limit) {
+Performer::Answer Performer::on(PrepareShare effect, Duration limit) {
   const Time until = dependencies_.now() + limit;
-  Happening what = co_await local_.prepare_share(limit);
+  Happening what = co_await local_.on(effect, limit);
   if (!home_ || !std::holds_alternative<Mounted>(what)) co_return what;
   what = co_await home_->bring(std::max(until - dependencies_.now(), Duration(1)));
   const auto* made = std::get_if<Mounted>(&what);
@@ -259,13 +259,13 @@ asio::awaitable<void> Performer::keep_history(Time until) {
 
 // First the trainer's log is kept, then the share unmounted; a server that does not answer delays
 // neither beyond its limit.
-Performer::Answer Performer::release_share(Duration limit) {
+Performer::Answer Performer::on(ReleaseShare effect, Duration limit) {
   forget_end();
   co_await local_.keep_log(limit / 3);
-  co_return co_await local_.release_share(limit / 2);
+  co_return co_await local_.on(effect, limit / 2);
 }
 
-Performer::Answer Performer::start_trainer(StartTrainer effect, Duration limit) {
+Performer::Answer Performer::on(StartTrainer effect, Duration limit) {
   if (trainer_.is_on_share()) {
     co_await local_.keep_log(limit / 3);
   }
@@ -275,92 +275,18 @@ Performer::Answer Performer::start_trainer(StartTrainer effect, Duration limit) 
   co_return what;
 }
 
+// Without any right a machine can still shut down: its template says that EC2 terminates it then,
+// and what the fleet starts in its place sees why (FleetRead::shut_down).
+Performer::Answer Performer::or_shut_down(Answer asked, bool may) {
+  Happening answer = co_await std::move(asked);
+  const auto* failed = std::get_if<EffectFailed>(&answer);
+  const bool refused = failed != nullptr && failed->failure == Failure::Refused;
+  if (may && refused && dependencies_.power_off()) co_return CallAccepted{};
+  co_return answer;
+}
+
 // Maps each effect to the class that carries it out, and to where: at once, at AWS concurrently, or
-// on this machine one after the other. An effect that has no line here does not compile.
-
-struct Performer::AtAws {
-  Performer& it;
-
-  Answer on(const ReadIdentity&, Duration) { return it.dependencies_.read_identity(); }
-  Answer on(const ReadFleet& c, Duration limit) { return it.cloud_.read_fleet(c.instance, limit); }
-  Answer on(const SurveyStorage& c, Duration limit) {
-    return it.home_ ? it.home_->survey(limit) : it.cloud_.survey(c.line, limit);
-  }
-  Answer on(const AttachVolume& c, Duration limit) { return it.cloud_.attach(c, limit); }
-  Answer on(const DetachVolume& c, Duration limit) { return it.cloud_.detach(c, limit); }
-  Answer on(const ClaimVolume& c, Duration limit) { return it.cloud_.claim(c, limit); }
-  Answer on(const CreateSnapshot& c, Duration limit) { return it.cloud_.create_snapshot(c, limit); }
-  Answer on(const CreateVolume& c, Duration limit) { return it.cloud_.create_volume(c, limit); }
-  Answer on(const MarkVerified& c, Duration limit) {
-    return it.cloud_.mark_verified(c.volume, limit);
-  }
-  Answer on(const PromoteVolume& c, Duration limit) { return it.cloud_.promote(c, limit); }
-  Answer on(const MarkPrepared& c, Duration limit) {
-    return it.cloud_.mark_prepared(c.volume, limit);
-  }
-  Answer on(const WriteEpoch& c, Duration limit) {
-    return it.home_ ? it.home_->write(c.epoch, limit) : it.cloud_.write_epoch(c.epoch, limit);
-  }
-  Answer on(const DeleteVolume& c, Duration limit) {
-    return it.cloud_.delete_volume(c.volume, limit);
-  }
-  Answer on(const DeleteSnapshot& c, Duration limit) {
-    return it.cloud_.delete_snapshot(c.snapshot, limit);
-  }
-  // Without any right a machine can still shut down: its template says that EC2 terminates it then,
-  // and what the fleet starts in its place sees why (FleetRead::shut_down).
-  Answer or_shut_down(Answer asked, bool may) {
-    decide::Happening answer = co_await std::move(asked);
-    const auto* failed = std::get_if<decide::EffectFailed>(&answer);
-    const bool refused = failed != nullptr && failed->failure == decide::Failure::Refused;
-    if (may && refused && it.dependencies_.power_off()) co_return decide::CallAccepted{};
-    co_return answer;
-  }
-  Answer on(const CancelFleet& c, Duration limit) {
-    return or_shut_down(it.cloud_.cancel_fleet(c.fleet, limit), c.or_shut_down);
-  }
-  Answer on(const ScaleFleetToZero& c, Duration limit) {
-    return or_shut_down(it.cloud_.scale_to_zero(c.fleet, limit), c.or_shut_down);
-  }
-  Answer on(const GiveBackInstance& c, Duration limit) {
-    return or_shut_down(it.cloud_.leave_fleet({}, c.instance, std::nullopt, limit), true);
-  }
-  Answer on(const LeaveFleet& c, Duration limit) {
-    return or_shut_down(it.cloud_.leave_with_place(c.fleet, c.instance, limit), c.or_shut_down);
-  }
-  Answer on(const CompleteLifecycle& c, Duration limit) {
-    return it.cloud_.complete_lifecycle(c.fleet, c.instance, limit);
-  }
-  Answer on(const MarkDone& c, Duration limit) { return it.cloud_.mark_done(c.volume, limit); }
-};
-
-struct Performer::Here {
-  Performer& it;
-
-  Answer on(const MarkDone&, Duration limit) { return it.local_.mark_done(limit); }
-  Answer on(const LookAtHost&, Duration limit) { return it.look_at_host(limit); }
-  Answer on(const FindDevice& c, Duration limit) { return it.local_.find_device(c, limit); }
-  Answer on(const InspectDisk& c, Duration limit) { return it.local_.inspect(c.device, limit); }
-  Answer on(const MakeFilesystem& c, Duration limit) {
-    return it.local_.make_filesystem(c.device, limit);
-  }
-  Answer on(const Mount& c, Duration limit) { return it.local_.mount(c, limit); }
-  Answer on(const Unmount& c, Duration limit) { return it.unmount(c, limit); }
-  Answer on(const PrepareShare&, Duration limit) { return it.prepare_share(limit); }
-  Answer on(const ReleaseShare&, Duration limit) { return it.release_share(limit); }
-  Answer on(const PrepareData& c, Duration limit) { return it.data_.prepare(c, limit); }
-  Answer on(const ReleaseData& c, Duration limit) { return it.data_.release(c, limit); }
-  Answer on(const ReadLedger&, Duration limit) { return it.local_.read_ledger(limit); }
-  Answer on(const WriteLedger& c, Duration limit) { return it.write_ledger(c, limit); }
-  Answer on(const SyncStorage&, Duration limit) { return it.sync(limit); }
-  Answer on(const SendResult&, Duration limit) { return it.local_.send_result(limit); }
-  Answer on(const VerifyCheckpoints& c, Duration limit) { return it.verify(c, limit); }
-  Answer on(const AwaitGpus&, Duration limit) { return it.local_.await_gpus(limit); }
-  Answer on(const FetchCode&, Duration limit) { return it.fetch_code(limit); }
-  Answer on(const FillVolume& c, Duration limit) { return it.local_.fill(c.volume, limit); }
-  Answer on(const StartTrainer& c, Duration limit) { return it.start_trainer(c, limit); }
-};
-
+// on this machine one after the other. An effect that nobody carries out does not compile.
 struct Performer::Dispatch {
   Performer& self;
   const Effect& effect;
@@ -370,29 +296,29 @@ struct Performer::Dispatch {
   void operator()(const StopTrainer& c) const { self.answer(effect.id, self.trainer_.stop(c)); }
   void operator()(const PaceTrainer& c) const { self.answer(effect.id, self.trainer_.pace(c)); }
   void operator()(const KillTrainer&) const { self.answer(effect.id, self.trainer_.kill()); }
+  void operator()(const ReadIdentity& c) const { start(self, c); }
   void operator()(const MarkDone& c) const {  // on a share a file
-    c.volume.empty() ? here(c) : at_aws(c);
+    c.volume.empty() ? queue(self.local_, c) : start(self.cloud_, c);
   }
   template <class Command>
   void operator()(const Command& c) const {
-    if constexpr (requires(AtAws place) { place.on(c, Duration()); })
-      at_aws(c);
+    constexpr bool at_aws = requires { self.cloud_.on(c, Duration()); };
+    if constexpr (requires { self.on(c, Duration()); })
+      at_aws ? start(self, c) : queue(self, c);
+    else if constexpr (at_aws)
+      start(self.cloud_, c);
     else
-      here(c);
+      queue(self.local_, c);
   }
 
   // The command is copied into the work, which may outlive the effects of its step.
-  template <class Command>
-  void at_aws(const Command& c) const {
-    self.start({effect,
-                [c, place = AtAws{self}](Duration limit) mutable { return place.on(c, limit); },
-                false});
+  template <class Place, class Command>
+  void start(Place& place, const Command& c) const {
+    self.start({effect, [&place, c](Duration limit) { return place.on(c, limit); }, false});
   }
-  template <class Command>
-  void here(const Command& c) const {
-    self.queue({effect,
-                [c, place = Here{self}](Duration limit) mutable { return place.on(c, limit); },
-                true});
+  template <class Place, class Command>
+  void queue(Place& place, const Command& c) const {
+    self.queue({effect, [&place, c](Duration limit) { return place.on(c, limit); }, true});
   }
 };
 

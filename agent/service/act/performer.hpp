@@ -49,8 +49,6 @@ class Performer {
     Work work;
     bool local = false;
   };
-  struct AtAws;
-  struct Here;
   struct Dispatch;
 
   void queue(Task task);
@@ -61,19 +59,42 @@ class Performer {
   void finish_local();
   supervise::Expectation expectation(std::string result) const;
   void forget_end();
-  Answer unmount(decide::Unmount effect, Duration limit);
-  Answer sync(Duration limit);
-  Answer look_at_host(Duration limit);
+  // The effects for which it does more than ask one of the others.
+  Answer on(const decide::ReadIdentity&, Duration) { return dependencies_.read_identity(); }
+  Answer on(const decide::SurveyStorage& it, Duration limit) {
+    return home_ ? home_->survey(limit) : cloud_.on(it, limit);
+  }
+  Answer on(const decide::WriteEpoch& it, Duration limit) {
+    return home_ ? home_->write(it.epoch, limit) : cloud_.on(it, limit);
+  }
+  Answer on(const decide::CancelFleet& it, Duration limit) {
+    return or_shut_down(cloud_.on(it, limit), it.or_shut_down);
+  }
+  Answer on(const decide::ScaleFleetToZero& it, Duration limit) {
+    return or_shut_down(cloud_.on(it, limit), it.or_shut_down);
+  }
+  Answer on(const decide::GiveBackInstance& it, Duration limit) {
+    return or_shut_down(cloud_.on(it, limit), true);
+  }
+  Answer on(const decide::LeaveFleet& it, Duration limit) {
+    return or_shut_down(cloud_.on(it, limit), it.or_shut_down);
+  }
+  Answer on(const decide::PrepareData& it, Duration limit) { return data_.prepare(it, limit); }
+  Answer on(const decide::ReleaseData& it, Duration limit) { return data_.release(it, limit); }
+  Answer on(const decide::Unmount& it, Duration limit);
+  Answer on(const decide::SyncStorage& it, Duration limit);
+  Answer on(decide::LookAtHost, Duration limit);
   decide::EffectFailed anothers(const supervise::Running& trainer);
-  Answer verify(decide::VerifyCheckpoints effect, Duration limit);
-  Answer fetch_code(Duration limit);
-  Answer release_share(Duration limit);
-  Answer prepare_share(Duration limit);
-  Answer write_ledger(decide::WriteLedger effect, Duration limit);
+  Answer on(decide::VerifyCheckpoints effect, Duration limit);
+  Answer on(decide::FetchCode, Duration limit);
+  Answer on(decide::ReleaseShare effect, Duration limit);
+  Answer on(decide::PrepareShare effect, Duration limit);
+  Answer on(decide::WriteLedger effect, Duration limit);
   asio::awaitable<void> keep_metrics(Time until);
   asio::awaitable<void> keep_journal(Time until);
   asio::awaitable<void> keep_history(Time until);
-  Answer start_trainer(decide::StartTrainer effect, Duration limit);
+  Answer or_shut_down(Answer asked, bool may);
+  Answer on(decide::StartTrainer effect, Duration limit);
 
   asio::io_context& context_;
   Cloud& cloud_;

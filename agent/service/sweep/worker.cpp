@@ -52,7 +52,8 @@ class Attempts {
 
   asio::awaitable<Result<void>> mount_storage() {
     if (!in_folders()) co_return Result<void>();
-    const decide::Happening answer = co_await local_.prepare_share(policy_.prepare_share);
+    const decide::Happening answer =
+        co_await local_.on(decide::PrepareShare(), policy_.prepare_share);
     const auto* failed = std::get_if<decide::EffectFailed>(&answer);
     if (failed != nullptr) co_return failure(failed->detail.str());
     co_return Result<void>();
@@ -60,7 +61,7 @@ class Attempts {
 
   asio::awaitable<void> release_storage() {
     if (!in_folders()) co_return;
-    co_await local_.release_share(policy_.release_share);
+    co_await local_.on(decide::ReleaseShare(), policy_.release_share);
   }
 
   // The owner of this job's claims. REQUIRES: mount_storage() succeeded.
