@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -20,20 +19,6 @@ namespace {
 
 // By these at both ends of what was read a file is known that was written over meanwhile.
 constexpr std::size_t compared_bytes = 4096;
-
-std::string read_at(const io::Descriptor& file, std::uint64_t at, std::size_t most) {
-  std::string bytes(most, '\0');
-  std::size_t size = 0;
-  while (size < most) {
-    const ssize_t got =
-        ::pread(file.get(), bytes.data() + size, most - size, static_cast<off_t>(at + size));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    size += static_cast<std::size_t>(got);
-  }
-  bytes.resize(size);
-  return bytes;
-}
 
 bool is_pattern(const std::string& path) { return path.find_first_of("*?[") != path.npos; }
 
@@ -100,8 +85,8 @@ io::Descriptor GrowingFile::open(Identity& identity, std::uint64_t& bytes) const
 }
 
 bool GrowingFile::is_same(const io::Descriptor& file) const {
-  return read_at(file, 0, head_.size()) == head_ &&
-         read_at(file, at_ - tail_.size(), tail_.size()) == tail_;
+  return io::read_at(file.get(), 0, head_.size()) == head_ &&
+         io::read_at(file.get(), at_ - tail_.size(), tail_.size()) == tail_;
 }
 
 GrowingFile::News GrowingFile::look() {
@@ -119,7 +104,7 @@ GrowingFile::News GrowingFile::look() {
     dropped_ = false;
     for (std::string* each : {&head_, &tail_, &partial_}) each->clear();
   }
-  const std::string piece = read_at(file, at_, most_bytes_a_look);
+  const std::string piece = io::read_at(file.get(), at_, most_bytes_a_look);
   news.more = piece.size() == most_bytes_a_look;
   head_ += piece.substr(0, compared_bytes - std::min(head_.size(), compared_bytes));
   tail_ += piece;

@@ -1,12 +1,11 @@
 #include "agent/guard/file_completeness.hpp"
 
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "agent/io/files.hpp"
 #include "trainer/library/files.hpp"
 
 namespace spotter::guard {
@@ -291,16 +290,8 @@ bool read_large_numbers(const std::string& extra, ZipEntry& entry) {
 }  // namespace
 
 std::optional<std::string> read_at(int file, std::uint64_t offset, std::size_t bytes) {
-  std::string text(bytes, '\0');
-  std::size_t have = 0;
-  while (have < bytes) {
-    const ssize_t got =
-        ::pread(file, text.data() + have, bytes - have, static_cast<off_t>(offset + have));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return std::nullopt;
-    have += static_cast<std::size_t>(got);
-  }
-  return text;
+  std::string text = io::read_at(file, offset, bytes);
+  return text.size() == bytes ? std::optional(std::move(text)) : std::nullopt;
 }
 
 std::uint64_t little_endian(const std::string& text, std::size_t at, int bytes) {

@@ -257,12 +257,7 @@ class Copy {
     TRY(each_block(in, from, [&](std::string_view block) -> Result<void> {
       sum = s3::crc32c(sum, block);
       filled_.bytes += block.size();
-      while (!block.empty()) {
-        const ssize_t put = ::write(out.get(), block.data(), block.size());
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return wrong(partial);
-        block.remove_prefix(static_cast<std::size_t>(put));
-      }
+      if (!io::write_all(out.get(), block)) return wrong(partial);
       return {};
     }));
     if (::fsync(out.get()) != 0) return wrong(partial);

@@ -87,8 +87,7 @@ constexpr std::uint64_t looked_back = 64U << 10;
 // A file that cannot be read does not: then there is an empty line.
 bool ends_a_line(const io::SafeDirectory& own, const std::string& name, off_t size) {
   const auto file = own.file(name, O_RDONLY);
-  char last = 0;
-  return file && ::pread(file->get(), &last, 1, size - 1) == 1 && last == '\n';
+  return file && io::read_at(file->get(), static_cast<std::uint64_t>(size - 1), 1) == "\n";
 }
 
 constexpr const char* ledger_name = "ledger.json";
@@ -213,9 +212,9 @@ class Log {
 
   // A line without its end, which this log does not go on with: of a machine that lost its power.
   bool is_torn(off_t size, off_t begin) const {
-    char last = '\n';
-    const bool other = begin == 0 && size > 0;
-    return other && ::pread(kept_.get(), &last, 1, size - 1) == 1 && last != '\n';
+    if (begin != 0 || size <= 0) return false;
+    const auto last = io::read_at(kept_.get(), static_cast<std::uint64_t>(size - 1), 1);
+    return !last.empty() && last != "\n";
   }
 
   Result<void, std::error_code> append_after(off_t before, off_t begin, off_t end) const {
@@ -263,17 +262,8 @@ std::string last_lines(const io::SafeDirectory& folder, const std::string& name)
   struct stat status {};
   if (!file || ::fstat(file->get(), &status) != 0) return {};
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  std::string bytes(std::min(size, looked_back), '\0');
-  std::size_t have = 0;
-  while (have < bytes.size()) {
-    const auto got = ::pread(file->get(), bytes.data() + have, bytes.size() - have,
-                             static_cast<off_t>(size - bytes.size() + have));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    have += static_cast<std::size_t>(got);
-  }
-  bytes.resize(have);
-  return bytes;
+  const auto most = std::min(size, looked_back);
+  return io::read_at(file->get(), size - most, most);
 }
 
 Result<void> keep_lines(const fs::path& home, std::string_view name, std::string_view lines) {

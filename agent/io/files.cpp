@@ -45,20 +45,6 @@ Result<Descriptor, std::error_code> open_regular(const fs::path& path, struct st
   return file;
 }
 
-// Reads a regular file, until `take` says false.
-Result<void, std::error_code> read_pieces(const fs::path& path,
-                                          const std::function<bool(std::string_view)>& take) {
-  struct stat status {};
-  const Descriptor file = TRY(open_regular(path, status));
-  std::vector<char> buffer(piece_size);
-  for (;;) {
-    const auto n = ::read(file.get(), buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return last_error();
-    if (n == 0 || !take({buffer.data(), static_cast<std::size_t>(n)})) return {};
-  }
-}
-
 fs::path directory_of(const fs::path& path) {
   const auto parent = path.parent_path();
   return parent.empty() ? fs::path(".") : parent;
@@ -130,10 +116,20 @@ Result<void, std::error_code> replace_file(const std::string& path, std::string_
   return {};
 }
 
-Result<std::string, std::error_code> read_file(const fs::path& path, std::size_t limit) {
+Result<void, std::error_code> each_piece(int file, const TakePiece& take) {
+  std::vector<char> buffer(piece_size);
+  for (;;) {
+    const auto n = ::read(file, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return last_error();
+    if (n == 0 || !take({buffer.data(), static_cast<std::size_t>(n)})) return {};
+  }
+}
+
+Result<std::string, std::error_code> read_to_end(int file, std::size_t limit) {
   std::string bytes;
   bool fits = true;
-  TRY(read_pieces(path, [&](std::string_view piece) {
+  TRY(each_piece(file, [&](std::string_view piece) {
     fits = bytes.size() + piece.size() <= limit;
     if (fits) bytes.append(piece);
     return fits;
@@ -142,12 +138,33 @@ Result<std::string, std::error_code> read_file(const fs::path& path, std::size_t
   return bytes;
 }
 
+std::string read_at(int file, std::uint64_t at, std::size_t most) {
+  std::string bytes(most, '\0');
+  std::size_t have = 0;
+  while (have < most) {
+    const auto got = ::pread(file, bytes.data() + have, most - have, static_cast<off_t>(at + have));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  bytes.resize(have);
+  return bytes;
+}
+
+Result<std::string, std::error_code> read_file(const fs::path& path, std::size_t limit) {
+  struct stat status {};
+  const Descriptor file = TRY(open_regular(path, status));
+  return read_to_end(file.get(), limit);
+}
+
 Result<void, std::error_code> read_lines(const fs::path& path, std::size_t longest,
                                          const EachLine& each) {
+  struct stat status {};
+  const Descriptor file = TRY(open_regular(path, status));
   std::string begun;  // a line whose end has not come yet
   bool fits = true;
   bool more = true;
-  TRY(read_pieces(path, [&](std::string_view piece) {
+  TRY(each_piece(file.get(), [&](std::string_view piece) {
     for (auto end = piece.find('\n'); more && end != piece.npos; end = piece.find('\n')) {
       begun.append(piece.substr(0, end));
       piece.remove_prefix(end + 1);

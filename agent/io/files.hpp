@@ -53,6 +53,14 @@ inline bool write_all(int file, std::string_view bytes) {
   return true;
 }
 
+// Reads what an opened file, or a pipe, still has, a piece at a time, until `take` says false.
+using TakePiece = std::function<bool(std::string_view)>;
+Result<void, std::error_code> each_piece(int file, const TakePiece& take);
+// Reads all of it. std::errc::file_too_large when that is more than `limit` bytes.
+Result<std::string, std::error_code> read_to_end(int file, std::size_t limit);
+// Reads `most` bytes from this offset on; fewer where the file ends, or cannot be read.
+std::string read_at(int file, std::uint64_t at, std::size_t most);
+
 // Files that are either whole or absent, also after a power cut. Every failure is the errno of the
 // call that failed; nothing is retried (a failed fsync marks pages clean: write again, into a new
 // file).

@@ -112,14 +112,8 @@ class SpawnSetup : Pinned {
 Descriptor stdin_for(const std::string& text) {
   if (text.empty()) return Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   Descriptor file(::memfd_create("stdin", MFD_CLOEXEC));
-  std::size_t written = 0;
-  while (file.get() >= 0 && written < text.size()) {
-    const auto n = ::write(file.get(), text.data() + written, text.size() - written);
-    if (n <= 0) return Descriptor();
-    written += static_cast<std::size_t>(n);
-  }
-  if (file.get() >= 0 && ::lseek(file.get(), 0, SEEK_SET) != 0) return Descriptor();
-  return file;
+  const bool good = file && write_all(file.get(), text) && ::lseek(file.get(), 0, SEEK_SET) == 0;
+  return good ? std::move(file) : Descriptor();
 }
 
 int start(const ProcessRequest& request, Child& child) {

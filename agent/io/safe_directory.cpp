@@ -227,17 +227,8 @@ Result<std::string, std::error_code> SafeDirectory::read(const std::string& name
   const auto opened = TRY(file(name, O_RDONLY));
   struct stat seen {};
   if (::fstat(opened.get(), &seen) != 0) return last_error();
-  std::string bytes;
-  std::vector<char> buffer(65536);
-  for (bool first = true;; first = false) {
-    if (first && static_cast<std::size_t>(seen.st_size) > limit) return failed(EFBIG);
-    const auto n = ::read(opened.get(), buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return last_error();
-    if (n == 0) return bytes;
-    if (bytes.size() + static_cast<std::size_t>(n) > limit) return failed(EFBIG);  // it grew
-    bytes.append(buffer.data(), static_cast<std::size_t>(n));
-  }
+  if (static_cast<std::size_t>(seen.st_size) > limit) return failed(EFBIG);
+  return read_to_end(opened.get(), limit);
 }
 
 Result<void, std::error_code> SafeDirectory::write(const std::string& name, std::string_view bytes,

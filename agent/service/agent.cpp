@@ -45,32 +45,18 @@ using namespace std::chrono_literals;
 volatile std::sig_atomic_t end_requested = 0;
 
 // False: the output has no reader any more.
-bool print(const char* bytes, ssize_t count) {
-  while (count > 0) {
-    const ssize_t put = ::write(STDOUT_FILENO, bytes, static_cast<std::size_t>(count));
-    if (put < 0) return false;
-    bytes += put;
-    count -= put;
-  }
-  return true;
-}
-
 bool print_new(const std::string& path, off_t& at) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return true;
+  const io::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return true;
   struct stat status {};
-  if (::fstat(file, &status) == 0 && status.st_size < at) at = 0;
-  std::array<char, 65536> buffer;
-  ssize_t got = 0;
-  bool read_on = true;
-  while (read_on && (got = ::pread(file, buffer.data(), buffer.size(), at)) > 0) {
-    at += got;
-    // Parts that were moved to the storage meanwhile read as zeros (host/share.hpp).
-    const auto* end = std::remove(buffer.data(), buffer.data() + got, '\0');
-    read_on = print(buffer.data(), end - buffer.data());
+  if (::fstat(file.get(), &status) == 0 && status.st_size < at) at = 0;
+  for (;;) {
+    std::string bytes = io::read_at(file.get(), static_cast<std::uint64_t>(at), 65536);
+    if (bytes.empty()) return true;
+    at += static_cast<off_t>(bytes.size());
+    std::erase(bytes, '\0');  // parts that were moved to the storage meanwhile: host/share.hpp
+    if (!io::write_all(STDOUT_FILENO, bytes)) return false;
   }
-  ::close(file);
-  return read_on;
 }
 
 [[noreturn]] void follow(const std::string& path, off_t at) {

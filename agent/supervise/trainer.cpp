@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -286,13 +285,12 @@ void leave_no_core() {
 
 std::string read_to_end(int file) {
   std::string text;
-  std::array<char, 512> buffer{};
-  while (true) {
-    const ssize_t got = read(file, buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-  }
+  // A failure ends it, too.
+  (void)io::each_piece(file, [&text](std::string_view piece) {
+    text += piece;
+    return true;
+  });
+  return text;
 }
 
 std::string read_as(const Account& account, const std::string& path) {

@@ -108,11 +108,9 @@ std::string end_of(const io::SafeDirectory& folder, const std::string& name) {
   const auto file = folder.file(name, O_RDONLY);
   struct stat status {};
   if (!file || ::fstat(file->get(), &status) != 0) return "";
-  std::string text(longest_stack, '\0');
-  const off_t from = std::max<off_t>(status.st_size - static_cast<off_t>(text.size()), 0);
-  const ssize_t size = ::pread(file->get(), text.data(), text.size(), from);
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-  return text;
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  return io::read_at(file->get(), size - std::min<std::uint64_t>(size, longest_stack),
+                     longest_stack);
 }
 
 }  // namespace

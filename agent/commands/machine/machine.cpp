@@ -354,12 +354,7 @@ class Scratch : Pinned {
     ::unlink(path_.c_str());
     const Descriptor file(
         open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    good_ = static_cast<bool>(file);
-    while (good_ && !content.empty()) {
-      const ssize_t put = ::write(file.get(), content.data(), content.size());
-      good_ = put > 0;
-      if (good_) content.remove_prefix(static_cast<std::size_t>(put));
-    }
+    good_ = file && io::write_all(file.get(), content);
     if (!good_) why_ = std::string("cannot write ") + path_ + ": " + std::strerror(errno);
   }
   ~Scratch() { ::unlink(path_.c_str()); }

@@ -23,12 +23,8 @@ constexpr std::size_t most_unwritten = 64U << 10;
 constexpr double same_boot = 60;  // seconds: clocks get adjusted
 
 std::string part_of(const std::string& path, std::size_t from, std::size_t most) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(most, '\0');
-  file.seekg(static_cast<std::streamoff>(from));
-  file.read(bytes.data(), static_cast<std::streamsize>(most));
-  bytes.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
-  return bytes;
+  const io::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file ? io::read_at(file.get(), from, most) : "";
 }
 
 std::string first_line(const std::string& path) {
