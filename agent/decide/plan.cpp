@@ -233,38 +233,32 @@ Next plan_own(const Survey& survey, const Survey& everything, Context& c) {
 
 using Target = ShortText<31>;
 
-template <class It, class... Others>
-constexpr bool is_one_of = (std::is_same_v<It, Others> || ...);
-
 // The object that a command changes at EC2; empty: it changes none.
-struct TargetOf {
-  Target operator()(const AttachVolume& it) const { return it.volume.view(); }
-  Target operator()(const DetachVolume& it) const { return it.volume.view(); }
-  Target operator()(const ClaimVolume& it) const { return it.volume.view(); }
-  Target operator()(const CreateSnapshot& it) const { return it.volume.view(); }
-  Target operator()(const CreateVolume& it) const { return it.snapshot.view(); }
-  Target operator()(const MarkVerified& it) const { return it.volume.view(); }
-  Target operator()(const PromoteVolume& it) const { return it.volume.view(); }
-  Target operator()(const DeleteVolume& it) const { return it.volume.view(); }
-  Target operator()(const DeleteSnapshot& it) const { return it.snapshot.view(); }
+template <class It>
+Target target_of(const It& it) {
+  if constexpr (OneOf<It, AttachVolume, DetachVolume, ClaimVolume, CreateSnapshot, MarkVerified,
+                      PromoteVolume, DeleteVolume>)
+    return it.volume.view();
+  else if constexpr (OneOf<It, CreateVolume, DeleteSnapshot>)
+    return it.snapshot.view();
   // Each of the others is named: a new command does not compile before somebody has chosen. (What
   // was taken of WriteEpoch is shown at once.)
-  template <class Other>
-  requires is_one_of<Other, LookAtHost, ReadIdentity, ReadFleet, SurveyStorage, MarkDone,
-                     MarkPrepared, WriteEpoch, CancelFleet, ScaleFleetToZero, GiveBackInstance,
-                     LeaveFleet, CompleteLifecycle, FindDevice, InspectDisk, MakeFilesystem, Mount,
-                     Unmount, PrepareShare, ReleaseShare, PrepareData, ReleaseData, ReadLedger,
-                     WriteLedger, SyncStorage, SendResult, VerifyCheckpoints, AwaitGpus, FetchCode,
-                     FillVolume, StartTrainer, PaceTrainer, StopTrainer, KillTrainer, Abandon, Exit>
-      Target operator()(const Other&) const {
+  else {
+    static_assert(
+        OneOf<It, LookAtHost, ReadIdentity, ReadFleet, SurveyStorage, MarkDone, MarkPrepared,
+              WriteEpoch, CancelFleet, ScaleFleetToZero, GiveBackInstance, LeaveFleet,
+              CompleteLifecycle, FindDevice, InspectDisk, MakeFilesystem, Mount, Unmount,
+              PrepareShare, ReleaseShare, PrepareData, ReleaseData, ReadLedger, WriteLedger,
+              SyncStorage, SendResult, VerifyCheckpoints, AwaitGpus, FetchCode, FillVolume,
+              StartTrainer, PaceTrainer, StopTrainer, KillTrainer, Abandon, Exit>);
     return {};
   }
-};
+}
 
 // The change that is awaited; kind 0: none.
 Facts::Change asked_for(const Context& c) {
   for (const Effect& effect : c.effects) {
-    const Target of = std::visit(TargetOf{}, effect.what);
+    const Target of = std::visit([](const auto& it) { return target_of(it); }, effect.what);
     if (of && effect.id == c.state.awaited) {
       Facts::Change change;
       change.kind = effect.what.index();

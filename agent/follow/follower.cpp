@@ -13,6 +13,7 @@
 #include <cstdio>
 
 #include "agent/supervise/run_directory.hpp"
+#include "agent/wire/status.hpp"
 
 namespace spotter::follow {
 namespace {
@@ -206,8 +207,7 @@ void Follower::report_trouble(std::chrono::milliseconds since_start) {
   } else if (there_ && !log_.trouble().empty()) {
     words = options_.name + ": " + log_.trouble();
   }
-  for (char& each : words)
-    if (static_cast<unsigned char>(each) < ' ') each = ' ';
+  words = wire::printable(std::move(words));
   if (words == said_) return;
   if (send_("STATUS=" + words + "\n")) said_ = words;
 }

@@ -306,10 +306,8 @@ std::optional<std::string> Copier::finish(std::chrono::milliseconds limit) {
 
 void Copier::start(Priority priority) {
   wanted_ = false;
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return;
-  words_ = io::Descriptor(ends[0]);
-  const io::Descriptor output(ends[1]);
+  io::Descriptor output;
+  if (!io::make_pipe(words_, output)) return;
   const io::Program program(program_, environment_of_program());
   const pid_t guard = ::getpid();
   pid_ = io::fork_child([&] {

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <initializer_list>
 #include <iterator>
@@ -85,11 +84,7 @@ tl::unexpected<Error> git_failure(const ToolResult& result, const verbs::Checkou
 
 Result<void> check(const verbs::Checkout& request) {
   const auto& revision = request.revision;
-  const bool hex =
-      revision.size() == 40 && std::all_of(revision.begin(), revision.end(), [](unsigned char c) {
-        return std::isdigit(c) || (c >= 'a' && c <= 'f');
-      });
-  if (!hex)
+  if (revision.size() != 40 || revision.find_first_not_of("0123456789abcdef") != revision.npos)
     return fail("bad-request", "code.revision is a full commit id of 40 lower-case hex digits");
   if (request.repository.empty() || request.repository.front() == '-') {
     return fail("bad-request", "code.repository is not a git URL or path");

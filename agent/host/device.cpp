@@ -30,10 +30,7 @@ constexpr std::size_t attribute_limit = 4096;  // a sysfs attribute is a page at
 std::optional<std::string> serial_of(const std::string& volume) {
   if (volume.rfind("vol-", 0) != 0 || volume.size() < 5 || volume.size() > 31) return std::nullopt;
   const std::string digits = volume.substr(4);
-  if (!std::all_of(digits.begin(), digits.end(),
-                   [](unsigned char c) { return std::isxdigit(c); })) {
-    return std::nullopt;
-  }
+  if (digits.find_first_not_of("0123456789abcdefABCDEF") != digits.npos) return std::nullopt;
   return "vol" + digits;
 }
 
@@ -290,7 +287,7 @@ std::size_t count_nodes(const fs::path& devices) {
   for (fs::directory_iterator at(devices, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     count += name.rfind("nvidia", 0) == 0 && name.size() > 6 &&
-             std::all_of(name.begin() + 6, name.end(), [](unsigned char c) { return isdigit(c); });
+             name.find_first_not_of("0123456789", 6) == name.npos;
   }
   return count;
 }

@@ -5,7 +5,6 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -201,10 +200,7 @@ std::vector<std::string> holders(dev_t device, std::size_t limit) {
        at.increment(error)) {
     const auto& process = at->path();
     const auto number = process.filename().string();
-    if (!std::all_of(number.begin(), number.end(),
-                     [](unsigned char c) { return std::isdigit(c); })) {
-      continue;
-    }
+    if (number.find_first_not_of("0123456789") != number.npos) continue;
     auto use = use_of(process, device);
     if (use.empty() && !in_our_namespace(process) && mounted_for(process, device))
       use = "has it mounted in a mount namespace of its own";

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <ctime>
 #include <memory>
 
@@ -56,8 +55,7 @@ constexpr const char* folder_name = "id";
 constexpr std::size_t digits = 32;
 
 bool is_id(const std::string& name) {
-  return name.size() == digits &&
-         std::ranges::all_of(name, [](unsigned char each) { return std::isxdigit(each) != 0; });
+  return name.size() == digits && name.find_first_not_of("0123456789abcdefABCDEF") == name.npos;
 }
 
 // Empty: there is none yet.

@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "agent/curl/loop.hpp"
 #include "agent/io/files.hpp"
 
 extern char** environ;  // POSIX has no header that must declare it
@@ -76,14 +75,6 @@ int execute_tool(const ToolRequest& request, const ToolStart& start, const Progr
   if (request.inherited_fd >= 0) ::fcntl(request.inherited_fd, F_SETFD, 0);
   program.execute();
   return 127;
-}
-
-bool make_pipe(Descriptor& read_end, Descriptor& write_end) {
-  std::array<int, 2> ends{};
-  if (!curl::open_pipe(ends)) return false;
-  read_end = Descriptor(ends[0]);
-  write_end = Descriptor(ends[1]);
-  return true;
 }
 
 // Reads what is there; closes the end at EOF.

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "agent/curl/loop.hpp"
 #include "agent/io/child.hpp"
 
 namespace spotter::io {
@@ -76,6 +77,14 @@ void remove_when_interrupted(const std::string& folder) {
 }
 
 }  // namespace
+
+bool make_pipe(Descriptor& read_end, Descriptor& write_end) {
+  std::array<int, 2> ends{};
+  if (!curl::open_pipe(ends)) return false;
+  read_end = Descriptor(ends[0]);
+  write_end = Descriptor(ends[1]);
+  return true;
+}
 
 Result<void, std::error_code> atomic_write(const fs::path& path, std::string_view bytes,
                                            mode_t mode) {

@@ -39,6 +39,9 @@ class [[nodiscard]] Descriptor {
   int number_;
 };
 
+// A pipe, which no program inherits. False: errno says why there is none.
+bool make_pipe(Descriptor& read_end, Descriptor& write_end);
+
 // A write that is whole: a short one is gone on with.
 
 // False: errno says why, and a part may have been written.

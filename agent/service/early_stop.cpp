@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "agent/io/log.hpp"
+#include "agent/wire/curve.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter {
@@ -50,14 +51,6 @@ class InS3 : public sweep::RungStore {
   wire::S3Location prefix_;
 };
 
-std::optional<double> value_in(const wire::Progress& report, const std::string& metric) {
-  if (metric == "loss") return report.loss;
-  if (metric == "accuracy") return report.accuracy;
-  const auto found = report.metrics.find(metric);
-  if (found == report.metrics.end()) return std::nullopt;
-  return found->second;
-}
-
 }  // namespace
 
 EarlyStop::EarlyStop(asio::io_context& context, const config::Job& job, RuledOut ruled_out)
@@ -81,7 +74,8 @@ void EarlyStop::consider(const wire::Progress& report) {
   if (!rule_->first && !steps_total_)
     return miss(report, "how many steps there are in all (or say sweep.stop.first)");
   const auto rung = sweep::rung_at(*rule_, report.step, steps_total_);
-  const auto value = value_in(report, objective_.metric);
+  const wire::CurvePoint point{report.step, {}, report.loss, report.accuracy, 0, report.metrics};
+  const auto value = wire::metric_of(point, objective_.metric);
   if (!next_) next_ = rung ? *rung + 1 : 0;
   measured_ = measured_ || value;
   // A whole rung is behind, and nothing came that could be compared.

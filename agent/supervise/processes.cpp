@@ -203,8 +203,8 @@ std::string mount_point() {
   return {};
 }
 
-std::string own_group() {
-  std::ifstream groups("/proc/self/cgroup");
+std::string own_group(const std::string& root) {
+  std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);)
     if (line.starts_with("0::/")) return line.substr(3);
   return {};
@@ -238,14 +238,10 @@ std::string shown_sender(pid_t pid, uid_t user) {
 
 std::vector<Process> all_processes() {
   std::vector<Process> processes;
-  DIR* directory = opendir("/proc");
-  if (directory == nullptr) return processes;
-  while (const dirent* entry = readdir(directory)) {
-    const auto pid = number_of_text<pid_t>(entry->d_name);
-    if (!pid) continue;
-    if (auto process = find_process(*pid)) processes.push_back(*std::move(process));
-  }
-  closedir(directory);
+  each_process([&processes](pid_t pid) {
+    if (auto process = find_process(pid)) processes.push_back(*std::move(process));
+    return true;
+  });
   return processes;
 }
 
@@ -341,7 +337,7 @@ std::size_t Children::kill() {
 }
 
 std::string make_control_group() {
-  const std::string mount = mount_point(), group = own_group();
+  const std::string mount = mount_point(), group = own_group("");
   if (mount.empty() || group.empty()) return {};
   std::string path = mount + (group == "/" ? "" : group) + "/spotter-trainer-" +
                      std::to_string(getpid()) + "-" + std::to_string(boottime_milliseconds());
@@ -369,11 +365,7 @@ bool remove_control_group(const std::string& path, std::chrono::milliseconds pat
 }
 
 std::uint64_t kills_for_want_of_memory(const std::string& root) {
-  std::ifstream groups(root + "/proc/self/cgroup");
-  std::string group;
-  for (std::string line; std::getline(groups, line);)
-    if (line.starts_with("0::")) group = line.substr(3);
-  std::ifstream events(root + "/sys/fs/cgroup" + group + "/memory.events");
+  std::ifstream events(root + "/sys/fs/cgroup" + own_group(root) + "/memory.events");
   std::string name;
   for (std::uint64_t count = 0; events >> name >> count;)
     if (name == "oom_kill") return count;

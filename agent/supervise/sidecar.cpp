@@ -156,17 +156,11 @@ Result<void> Sidecar::restart() {
 }
 
 Result<void> Sidecar::spawn(const std::vector<std::string>& arguments) {
-  int input[2];
-  int output[2];
-  if (pipe2(input, O_CLOEXEC) != 0) return failure("pipe: " + std::string(std::strerror(errno)));
-  const Descriptor its_input(input[0]);
-  stdin_ = Descriptor(input[1]);
-  if (pipe2(output, O_CLOEXEC) != 0) return failure("pipe: " + std::string(std::strerror(errno)));
+  Descriptor its_input, its_output;
   // A pipe that others have filled holds nobody up.
-  if (fcntl(stdin_.get(), F_SETFL, O_NONBLOCK) != 0)
+  if (!io::make_pipe(its_input, stdin_) || !io::make_pipe(words_, its_output) ||
+      fcntl(stdin_.get(), F_SETFL, O_NONBLOCK) != 0)
     return failure("pipe: " + std::string(std::strerror(errno)));
-  words_ = Descriptor(output[0]);
-  const Descriptor its_output(output[1]);
   pid_ = TRY(spawn_(arguments, its_input.get(), its_output.get()));
   return {};
 }

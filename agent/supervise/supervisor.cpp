@@ -538,10 +538,9 @@ Result<Started, StartFailure> start(const std::string& run_directory, const Spec
     return failed("the run directory must be an absolute path");
   const auto launch = prepare(spec);
   if (!launch) return failed(launch.error().message);
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return failed("pipe: " + std::string(std::strerror(errno)));
-  const Descriptor report_in(ends[0]);
-  Descriptor report_out(ends[1]);
+  Descriptor report_in, report_out;
+  if (!io::make_pipe(report_in, report_out))
+    return failed("pipe: " + std::string(std::strerror(errno)));
   const pid_t between = io::fork_child([&] {
     setsid();
     const pid_t supervisor = io::fork_child([&] {  // not a leader: gets no terminal

@@ -333,10 +333,9 @@ bool take_identity(const Account& account) {
 
 Result<pid_t> spawn_as_trainer(const Launch& launch, const Streams& streams, BoundSockets bound,
                                const std::string& control_group) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return failure("pipe: " + std::string(std::strerror(errno)));
-  const Descriptor report_in(ends[0]);
-  Descriptor report_out(ends[1]);
+  Descriptor report_in, report_out;
+  if (!io::make_pipe(report_in, report_out))
+    return failure("pipe: " + std::string(std::strerror(errno)));
   const pid_t supervisor = getpid();
   const io::Program program(launch.arguments, launch.environment, launch.shell);
   const pid_t trainer = io::fork_child([&]() -> int {

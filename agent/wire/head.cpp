@@ -11,14 +11,10 @@ constexpr std::uint64_t known_epoch = 1;
 // The next one must fit, too.
 constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max() - 1;
 
-bool is_of_a_name(unsigned char c) {
-  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-}
-
 // A name of EC2: "vol-..." or "i-...", or a holder's.
 bool is_id(std::string_view text, std::string_view prefix) {
   return text.size() > prefix.size() && text.starts_with(prefix) &&
-         std::ranges::all_of(text, is_of_a_name);
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == text.npos;
 }
 
 bool has_number(const decide::Epoch& epoch) { return epoch.number > 0 && epoch.number <= most; }
@@ -55,9 +51,7 @@ Result<decide::Epoch> parse_epoch(std::string_view text) {
 bool operator==(const Head& a, const Head& b) { return to_json(a) == to_json(b); }
 
 bool is_home_id(std::string_view id) {
-  return id.size() == 32 && std::ranges::all_of(id, [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-         });
+  return id.size() == 32 && id.find_first_not_of("0123456789abcdef") == id.npos;
 }
 
 bool is_manifest_name(std::string_view name) {
@@ -67,9 +61,7 @@ bool is_manifest_name(std::string_view name) {
   name = name.substr(begin.size());
   const auto dash = name.find('-');
   if (dash == 0 || dash > 10 || name.size() != dash + 1 + 32 + end.size()) return false;
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  return std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(dash), is_digit) &&
-         is_home_id(name.substr(dash + 1, 32));
+  return name.find_first_not_of("0123456789") == dash && is_home_id(name.substr(dash + 1, 32));
 }
 
 std::string to_json(const Head& head) {

@@ -448,10 +448,8 @@ struct VerbOptions {
 // It ends at once, and whatever of it is stuck in the kernel is systemd's.
 void give_up(Manager& manager, const Request& request) {
   manager.stop(request.unit);
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return;
-  const Descriptor never(ends[0]);
-  const Descriptor open_end(ends[1]);
+  Descriptor never, open_end;
+  if (!io::make_pipe(never, open_end)) return;
   (void)manager.wait(request.unit, never.get());
 }
 

@@ -181,8 +181,8 @@ void set_holder_states(std::vector<SeenVolume>& volumes,
   }
 }
 
-// Terminated is final. An instance that is not listed may be new, or have ended more than an hour
-// ago.
+}  // namespace
+
 decide::HolderState state_of(const InstanceId& holder,
                              const std::vector<wire::Instance>& instances) {
   for (const wire::Instance& instance : instances) {
@@ -190,8 +190,6 @@ decide::HolderState state_of(const InstanceId& holder,
   }
   return decide::HolderState::Unknown;
 }
-
-}  // namespace
 
 EffectFailed as_failure(const CallError& error) {
   EffectFailed failed{classify(error), error.unsettled(), {}};

@@ -19,6 +19,11 @@ namespace spotter::act {
 // Does not fill in whether its holder runs.
 decide::SeenVolume seen(const wire::Volume& volume, const config::Job& job);
 
+// Terminated is final. An instance that is not listed may be new, or have ended more than an hour
+// ago.
+decide::HolderState state_of(const InstanceId& holder,
+                             const std::vector<wire::Instance>& instances);
+
 // True for a volume or snapshot of another job, or of a namesake, whatever else it is tagged with.
 // One with job.yaml's tag is ours, even if it was made while job.yaml named another tag.
 bool is_foreign(const wire::Tags& tags, const config::Job& job);

@@ -67,10 +67,8 @@ std::string session_in(const std::string& run_directory) {
 InstanceId name_of_run(const std::string& run_directory) {
   std::string host = command::host_name();
   const std::string of = host + "/" + session_in(run_directory);
-  const auto fits = [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-  };
-  std::erase_if(host, [&](char c) { return !fits(static_cast<unsigned char>(c)); });
+  constexpr std::string_view fitting = "abcdefghijklmnopqrstuvwxyz0123456789";
+  std::erase_if(host, [&](char c) { return fitting.find(c) == fitting.npos; });
   char hash[20];
   std::snprintf(hash, sizeof hash, "-%016zx", std::hash<std::string>()(of));
   return InstanceId(("run-" + host.substr(0, 9)) + hash);
@@ -143,14 +141,8 @@ asio::awaitable<decide::HolderState> Home::state_of(InstanceId holder, Duration 
   wire::DescribeInstances lookup;
   lookup.filters = {{"instance-id", {holder.str()}}};
   const auto instances = co_await parts_.aws.call_all(std::move(lookup), limit);
-  if (instances) {
-    for (const wire::Instance& instance : instances->items) {
-      if (instance.id != holder) continue;
-      if (instance.state == wire::InstanceState::Terminated) co_return State::Gone;
-      if (instance.state == wire::InstanceState::Stopped) co_return State::Stopped;
-      co_return State::Alive;
-    }
-  }
+  const auto seen = instances ? act::state_of(holder, instances->items) : State::Unknown;
+  if (seen != State::Unknown) co_return seen;
   co_return over ? State::Gone : State::Alive;
 }
 
