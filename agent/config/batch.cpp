@@ -19,29 +19,24 @@ const Scalar<int> megabytes{"memory in MiB, such as 16000", parse_between<4, 100
 // https://docs.aws.amazon.com/batch/latest/APIReference/API_RetryStrategy.html
 const Scalar<int> tries{"a number of attempts", parse_between<1, 10>};
 
-Result<std::string> parse_word(std::string_view text) {
-  if (!text.empty() && text.find_first_of(" \t\r\n") == text.npos) return std::string(text);
-  return failure("'" + std::string(text) + "' is empty or has a blank in it");
+bool is_word(std::string_view text) {
+  return !text.empty() && text.find_first_of(" \t\r\n") == text.npos;
 }
-const Scalar<std::string> word{"a name", parse_word};
+const Scalar<std::string> word{.expected = "a name without blanks", .fits = is_word};
 
-Result<std::string> parse_batch_name(std::string_view text) {
+bool is_batch_name(std::string_view text) {
   const auto allowed = [](unsigned char letter) {
     return std::isalnum(letter) != 0 || letter == '-' || letter == '_';
   };
-  if (!text.empty() && text.size() <= 128 && std::isalnum(static_cast<unsigned char>(text[0])) &&
-      std::ranges::all_of(text, allowed))
-    return std::string(text);
-  return failure("'" + std::string(text) +
-                 "' is no name for AWS Batch: 1 to 128 letters, digits, '-' and '_'");
+  return !text.empty() && text.size() <= 128 && std::isalnum(static_cast<unsigned char>(text[0])) &&
+         std::ranges::all_of(text, allowed);
 }
-const Scalar<std::string> batch_name{"a name", parse_batch_name};
+const Scalar<std::string> batch_name{
+    .expected = "a name for AWS Batch: 1 to 128 letters, digits, '-' and '_'",
+    .fits = is_batch_name};
 
-Result<std::string> parse_path(std::string_view text) {
-  if (text.starts_with('/')) return std::string(text);
-  return failure("'" + std::string(text) + "' is no absolute path");
-}
-const Scalar<std::string> absolute_path{"an absolute path", parse_path};
+bool is_absolute(std::string_view text) { return text.starts_with('/'); }
+const Scalar<std::string> absolute_path{.expected = "an absolute path", .fits = is_absolute};
 
 Result<std::optional<std::chrono::seconds>> parse_timeout(std::string_view text) {
   const auto time = TRY(duration.parse(text));
@@ -63,15 +58,11 @@ void read_command(Reader& reader, const Node& node, const std::string& path, Tex
   if (to.empty()) reader.problem(node, path, "the command is empty");
 }
 
-Reader::Take variables(Reader& reader, std::map<std::string, std::string>& to) {
-  return reader.pairs("a mapping of names to values", [&](const Node& key, const Node& value,
-                                                          const std::string& path) {
-    if (const auto wrong = wrong_variable_name(key.text); !wrong.empty())
-      return reader.problem(key, path, wrong);
-    if (key.text.starts_with("AWS_BATCH"))
-      return reader.problem(key, path, "names that begin with AWS_BATCH are AWS Batch's own");
-    reader.scalar(to[key.text], environment_value)(value, path);
-  });
+std::string wrong_in_batch(std::string_view name) {
+  std::string wrong = wrong_variable_name(name);
+  if (wrong.empty() && name.starts_with("AWS_BATCH"))
+    wrong = "names that begin with AWS_BATCH are AWS Batch's own";
+  return wrong;
 }
 
 Reader::Fields volume_fields(Reader& reader, wire::BatchVolume& volume, std::string& host) {
@@ -122,7 +113,9 @@ Reader::Fields batch_fields(Reader& reader, Batch& batch) {
           {"launch_template", optional, reader.expanded(environment.launch_template, word)},
           {"job_role", optional, reader.expanded(definition.job_role, word)},
           {"command", optional, reader.by(read_command, definition.command)},
-          {"environment", optional, variables(reader, definition.environment)},
+          {"environment", optional,
+           reader.table(definition.environment, environment_value, "a mapping of names to values",
+                        wrong_in_batch)},
           {"volumes", optional, reader.by(read_volumes, definition.volumes)},
           {"attempts", optional, reader.scalar(definition.attempts, tries)},
           {"timeout", optional, reader.scalar(definition.timeout, timeout)},

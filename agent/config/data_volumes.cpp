@@ -9,15 +9,9 @@ namespace {
 // EC2 recommends eleven device names, one of which is the job's own volume's.
 constexpr std::size_t most_data = 10;
 
-Result<std::string> parse_snapshot(std::string_view text) {
-  constexpr std::string_view prefix = "snap-";
-  const bool fits = text.starts_with(prefix) && text.size() > prefix.size() &&
-                    SnapshotId::fits(text) &&
-                    text.substr(prefix.size()).find_first_not_of("0123456789abcdef") == text.npos;
-  if (fits) return std::string(text);
-  return failure(in_quotes(text) + " is no snapshot's id, such as snap-0123456789abcdef0");
-}
-const Scalar<std::string> snapshot{"a snapshot's id", parse_snapshot};
+bool is_snapshot(std::string_view text) { return is_id(text, "snap-") && SnapshotId::fits(text); }
+const Scalar<std::string> snapshot{.expected = "a snapshot's id such as snap-0123456789abcdef0",
+                                   .fits = is_snapshot};
 
 // VolumeInitializationRate:
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVolume.html
@@ -96,23 +90,20 @@ void storage_list(Reader& reader, Storage& to, const Node& node, const std::stri
   check_mounts(reader, node, path, to);
 }
 
-void check_data(Reader& reader, const Node& root, const Job& job, const Environment& environment) {
-  const Node* node = child(root, "storage");
-  if (node == nullptr || job.storage.data.empty()) return;
+void check_data(Reader& reader, const Job& job) {
+  if (job.storage.data.empty()) return;
   if (job.claims)
-    reader.problem(*node, "storage",
+    reader.problem("storage",
                    "volumes of data are not for a job with claims: name the data in `channels:`, "
                    "or put it on the share");
-  if (environment.foreground)
-    reader.problem(*node, "storage",
+  if (reader.environment().foreground)
+    reader.problem("storage",
                    "spotter run attaches no volumes of data: use spotter agent, or name the data "
                    "in `channels:`");
-  const Node* sagemaker = child(root, "sagemaker");
-  const Node* link = sagemaker == nullptr ? nullptr : child(*sagemaker, "link");
-  if (link == nullptr || !job.sagemaker) return;
+  if (reader.given("sagemaker.link") == nullptr || !job.sagemaker) return;
   for (const DataVolume& data : job.storage.data)
     if (!data.mount.empty() && is_at_or_below(job.sagemaker->link, data.mount))
-      reader.problem(*link, "sagemaker.link", "lies on a volume of data, which is read-only");
+      reader.problem("sagemaker.link", "lies on a volume of data, which is read-only");
 }
 
 }  // namespace spotter::config

@@ -32,35 +32,33 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> refused_w
 }};
 
 // A fleet of as many instances as the gang has machines, near one another where that can be had.
-void finish_launch(Reader& reader, const Node& node, Job& job) {
+void finish_launch(Reader& reader, Job& job) {
   Launch& launch = *job.launch;
-  const Node* capacity = child(node, "capacity");
-  if (capacity != nullptr && launch.capacity != job.gang->size)
-    reader.problem(*capacity, "launch.capacity",
+  if (reader.given("launch.capacity") != nullptr && launch.capacity != job.gang->size)
+    reader.problem("launch.capacity",
                    "is not gang.size: a fleet has as many instances as its gang has machines; "
                    "leave it out");
   launch.capacity = job.gang->size;
   if (launch.on_demand.needs_watcher())
-    reader.problem(*child(node, "on_demand"), "launch.on_demand",
+    reader.problem("launch.on_demand",
                    "is `never` or `always` for a job with `gang:`: one instance on demand is no "
                    "gang");
   const auto places = std::max(launch.zones.size(), launch.subnets.size());
   if (!launch.placement_group.empty() && places != 1)
-    reader.problem(node, "launch.placement_group",
+    reader.problem("launch.placement_group",
                    "lies in one zone: name one in `zones`, or one of `subnets`");
   // Its traffic leaves neither the zone nor what the group lets through.
   if (launch.efa && places != 1)
-    reader.problem(node, "launch.efa",
-                   "stays in one zone: name one in `zones`, or one of `subnets`");
+    reader.problem("launch.efa", "stays in one zone: name one in `zones`, or one of `subnets`");
   if (launch.efa && launch.security_groups.empty())
-    reader.problem(node, "launch.efa",
+    reader.problem("launch.efa",
                    "needs `security_groups:` with one that lets all traffic in from itself and out "
                    "to itself");
   if (places > 1 && launch.type == FleetKind::AutoScalingGroup)
-    reader.problem(node, "launch",
+    reader.problem("launch",
                    "an Auto Scaling group spreads its instances over all its zones: give a gang "
                    "one zone or subnet, or take another type of fleet");
-  if (places > 1 && child(node, "allocation") == nullptr)
+  if (places > 1 && reader.given("launch.allocation") == nullptr)
     launch.allocation = Allocation::CapacityOptimized;  // which alone has priorities
 }
 
@@ -109,25 +107,22 @@ void read_gang(Reader& reader, const Node& node, const std::string& path, Gang& 
   if (gang.min == 0) gang.min = gang.size;
 }
 
-void finish_gang(Reader& reader, const Node& root, Job& job) {
-  const Node* node = child(root, "gang");
-  if (node == nullptr || !job.gang) return;
+void finish_gang(Reader& reader, Job& job) {
+  if (!job.gang) return;
   job.gang->at.key += job.name.str() + "/";
   if (job.gang->min > job.gang->size)
-    reader.problem(*node, "gang.min",
+    reader.problem("gang.min",
                    "is more than gang.size: a gang trains with `min` machines at least, and `size` "
                    "at most");
   for (const auto& [name, why] : refused_with_gang)
-    if (const Node* other = child(root, std::string(name)))
-      reader.problem(*other, std::string(name),
-                     "is not for a job with `gang:`: " + std::string(why));
-  if (const Node* launch = child(root, "launch"); launch != nullptr && job.launch)
-    finish_launch(reader, *launch, job);
+    if (reader.given(name) != nullptr)
+      reader.problem(std::string(name), "is not for a job with `gang:`: " + std::string(why));
+  if (job.launch) finish_launch(reader, job);
   if (!job.storage.share || job.storage.in_bucket())
-    reader.problem(*node, "gang",
+    reader.problem("gang",
                    "needs a home that all its machines reach: storage.folder, nfs, efs or sshfs");
   if (job.checkpoints.has_patterns())
-    reader.problem(*node, "gang",
+    reader.problem("gang",
                    "needs checkpoints of libspotter: 'files' and 'folders' are of one machine");
 }
 

@@ -9,7 +9,7 @@ namespace spotter::config {
 void read_gang(Reader& reader, const Node& node, const std::string& path, Gang& gang);
 
 // Appends the job's name to the prefix. Reports settings that a gang cannot have, or not yet.
-void finish_gang(Reader& reader, const Node& root, Job& job);
+void finish_gang(Reader& reader, Job& job);
 
 // The command as torchrun's, with our rendezvous: `torchrun ...` and `python train.py ...` become
 // `python -m spotter.torchrun ...`. Any other stays as it is, and starts that itself.

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <csignal>
-#include <nlohmann/json.hpp>
 
 #include "agent/aws/formats/s3.hpp"
-#include "agent/base/metrics.hpp"
+#include "agent/base/json.hpp"
 #include "agent/base/text.hpp"
 #include "agent/config/gang.hpp"
 #include "agent/config/git_server.hpp"
@@ -22,7 +21,7 @@ namespace {
 
 // `channels:` of job.yaml: as short texts, as maps, or as SageMaker's InputDataConfig.
 
-using Json = nlohmann::json;
+using Json = wire::Json;
 using wire::Channel;
 
 // Without the channel's name, which is in the path already.
@@ -102,21 +101,6 @@ void read_one(Reader& reader, const Node& key, const Node& value, const std::str
     reader.problem(value, path, plain(added.error().message, key.text));
 }
 
-// The same text as JSON, except that numbers stay texts.
-Json json_of_texts(const Node& node) {
-  if (node.kind == Node::Kind::Text) return node.text;
-  Json json;
-  if (node.kind == Node::Kind::List) {
-    json = Json::array();
-    for (const Node& each : node.items) json.push_back(json_of_texts(each));
-  } else if (node.kind == Node::Kind::Map) {
-    json = Json::object();
-    for (std::size_t i = 0; i < node.keys.size(); ++i)
-      json[node.keys[i].text] = json_of_texts(node.items[i]);
-  }
-  return json;
-}
-
 // {train: "s3://bucket/prefix,gzip"}, {train: {source: s3://bucket/prefix, mode: file, ...}}, a
 // list as in CreateTrainingJob, or the path of a file with such a list.
 Reader::Take channels(Reader& reader, Channels& channels) {
@@ -129,8 +113,9 @@ Reader::Take channels(Reader& reader, Channels& channels) {
       if (channels.document.empty() || channels.document.starts_with("s3://"))
         reader.problem(node, path, "channels have names: {train: s3://bucket/prefix}");
     } else if (node.kind == Node::Kind::List) {
-      auto read = wire::parse_input_data_config(
-          json_of_texts(node).dump(-1, ' ', false, Json::error_handler_t::replace));
+      // Numbers stay texts.
+      const auto text = [](const Node& leaf) -> Json { return leaf.text; };
+      auto read = wire::parse_input_data_config(wire::json_text(json_of<Json>(node, text)));
       if (!read) return reader.problem(node, path, read.error().message);
       channels.all = std::move(*read);
     } else {
@@ -154,26 +139,20 @@ void read_claims(Reader& reader, const Node& node, const std::string& path, Clai
 }
 
 // Appends the job's name to the prefix. Reports settings that make no sense with claims.
-void finish_claims(Reader& reader, const Node& root, Job& job) {
-  const Node* sweep = child(root, "sweep");
-  const Node* stop = sweep == nullptr ? nullptr : child(*sweep, "stop");
-  if (stop != nullptr && child(root, "claims") == nullptr)
-    reader.problem(*stop, "sweep.stop",
+void finish_claims(Reader& reader, Job& job) {
+  if (reader.given("sweep.stop") != nullptr && reader.given("claims") == nullptr)
+    reader.problem("sweep.stop",
                    "needs `claims: {at: s3://bucket/prefix}`: what the experiments have reached is "
                    "compared there. In an array (Batch, Slurm, Kubernetes) each runs to its end");
   if (!job.claims) return;
-  const bool in_vain = job.storage.in_bucket() && !job.sweep;
-  if (const Node* node = child(root, "claims"); node != nullptr && in_vain)
-    reader.problem(*node, "claims",
+  if (job.storage.in_bucket() && !job.sweep)
+    reader.problem("claims",
                    "is not needed with storage.s3: the home's own head says who may write");
   job.claims->at.key += job.name.str() + "/";
-  for (std::size_t i = 0; i < root.keys.size() && i < root.items.size(); ++i) {
-    if (root.keys[i].text == "claims" && !job.storage.share && !job.sweep) {
-      reader.problem(
-          root.items[i], "claims",
-          "one job on storage.ebs needs none: a volume is attached to one instance at a time");
-    }
-  }
+  if (!job.storage.share && !job.sweep)
+    reader.problem(
+        "claims",
+        "one job on storage.ebs needs none: a volume is attached to one instance at a time");
 }
 
 using Fields = Reader::Fields;
@@ -189,22 +168,20 @@ const Scalar<wire::S3Location> trainers_place{"where in S3, such as s3://bucket/
                                               parse_s3_prefix};
 
 // An argument of a program: `NAME=COLUMN`.
-Result<std::string> parse_column_name(std::string_view text) {
-  constexpr std::size_t longest = 256;
+bool is_column_name(std::string_view text) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
-  if (text.empty() || text.size() > longest || std::any_of(text.begin(), text.end(), is_control))
-    return failure("expected a column's name of up to 256 characters, none of them a control");
-  return std::string(text);
+  return !text.empty() && text.size() <= 256 && std::ranges::none_of(text, is_control);
 }
 
-template <class T>
-Reader::Take variables(Reader& reader, std::map<std::string, T>& to, const Scalar<T>& type,
-                       std::string_view expected) {
-  return reader.pairs(expected, [&](const Node& key, const Node& value, const std::string& path) {
-    if (const auto wrong = wrong_variable_name(key.text); !wrong.empty())
-      return reader.problem(key, path, wrong);
-    reader.scalar(to[key.text], type)(value, path);
-  });
+// Keys of mappings: what is wrong with one; empty: nothing.
+std::string wrong_column(std::string_view key) {
+  const bool ours =
+      key == "step" || key == "epoch" || key == "loss" || key == "accuracy" || is_metric_name(key);
+  return ours ? "" : "is no name for a metric: letters, digits and _.-/";
+}
+std::string wrong_hyperparameter(std::string_view key) {
+  const bool good = !key.empty() && key.find('=') == key.npos;
+  return good ? "" : "a hyperparameter's name is not empty and has no '='";
 }
 
 Fields code_fields(Reader& reader, Code& code) {
@@ -215,26 +192,27 @@ Fields code_fields(Reader& reader, Code& code) {
 }
 
 Fields trainer_fields(Reader& reader, Trainer& trainer) {
-  return {
-      {"command", required, reader.scalar(trainer.command, command)},
-      {"user", optional, reader.scalar(trainer.user, user_name)},
-      {"environment", optional, reader.expanded(trainer.environment, python_environment)},
-      {"env", optional,
-       variables(reader, trainer.env, environment_value, "a mapping of names to values")},
-      {"secrets", optional,
-       variables(reader, trainer.secrets, secret_reference, "a mapping of names to references")},
-      {"stop_signal", optional, reader.scalar(trainer.stop_signal, stop_signal)},
-      {"stop_grace", optional, reader.scalar(trainer.stop_grace, duration)},
-      {"reads", optional, reader.texts(trainer.reads, trainers_place)},
-      {"writes", optional, reader.texts(trainer.writes, trainers_place)},
-      {"role", optional, reader.scalar(trainer.role, role)},
-      {"trust", optional, reader.scalar(trainer.trusted, trust)},
-      {"imds", optional, reader.scalar(trainer.imds_allowed, imds_access)},
-      {"gpus", optional, reader.scalar(trainer.gpus, gpu_count)},
-      {"memory_max", optional, reader.scalar(trainer.memory_max, memory_amount)},
-      {"cpu_quota", optional, reader.scalar(trainer.cpu_quota, cpu_quota)},
-      {"cpu_weight", optional, reader.scalar(trainer.cpu_weight, cpu_weight)},
-      {"result", optional, reader.scalar(trainer.result, path_below_mount)}};
+  return {{"command", required, reader.scalar(trainer.command, command)},
+          {"user", optional, reader.scalar(trainer.user, user_name)},
+          {"environment", optional, reader.expanded(trainer.environment, python_environment)},
+          {"env", optional,
+           reader.table(trainer.env, environment_value, "a mapping of names to values",
+                        wrong_variable_name)},
+          {"secrets", optional,
+           reader.table(trainer.secrets, secret_reference, "a mapping of names to references",
+                        wrong_variable_name)},
+          {"stop_signal", optional, reader.scalar(trainer.stop_signal, stop_signal)},
+          {"stop_grace", optional, reader.scalar(trainer.stop_grace, duration)},
+          {"reads", optional, reader.texts(trainer.reads, trainers_place)},
+          {"writes", optional, reader.texts(trainer.writes, trainers_place)},
+          {"role", optional, reader.scalar(trainer.role, role)},
+          {"trust", optional, reader.scalar(trainer.trusted, trust)},
+          {"imds", optional, reader.scalar(trainer.imds_allowed, imds_access)},
+          {"gpus", optional, reader.scalar(trainer.gpus, gpu_count)},
+          {"memory_max", optional, reader.scalar(trainer.memory_max, memory_amount)},
+          {"cpu_quota", optional, reader.scalar(trainer.cpu_quota, cpu_quota)},
+          {"cpu_weight", optional, reader.scalar(trainer.cpu_weight, cpu_weight)},
+          {"result", optional, reader.scalar(trainer.result, path_below_mount)}};
 }
 
 Fields prometheus_fields(Reader& reader, Prometheus& prometheus) {
@@ -249,7 +227,9 @@ Fields notify_fields(Reader& reader, Notify& notify) {
           {"on", optional, reader.texts(notify.on, notified_event)}};
 }
 
-const Scalar<std::string> column_name{"a column's name", parse_column_name};
+const Scalar<std::string> column_name{
+    .expected = "a column's name of up to 256 characters, none of them a control",
+    .fits = is_column_name};
 
 Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
   return {{"directory", optional, reader.scalar(checkpoints.directory, path_below_mount)},
@@ -261,28 +241,18 @@ Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
 }
 
 Fields metrics_fields(Reader& reader, MetricsLog& log) {
-  const auto column = [&](const Node& key, const Node& value, const std::string& path) {
-    const bool ours = key.text == "step" || key.text == "epoch" || key.text == "loss" ||
-                      key.text == "accuracy" || is_metric_name(key.text);
-    if (!ours)
-      return reader.problem(key, path, "is no name for a metric: letters, digits and _.-/");
-    reader.scalar(log.columns[key.text], column_name)(value, path);
-  };
   return {{"csv", optional, reader.scalar(log.csv, path_below_mount)},
           {"json_lines", optional, reader.scalar(log.json_lines, path_below_mount)},
           {"columns", optional,
-           reader.pairs("our names and the log's, such as {val_accuracy: top1}", column)}};
+           reader.table(log.columns, column_name,
+                        "our names and the log's, such as {val_accuracy: top1}", wrong_column)}};
 }
 
 Fields sagemaker_fields(Reader& reader, SageMaker& sagemaker) {
-  const auto each = [&](const Node& key, const Node& value, const std::string& path) {
-    if (key.text.empty() || key.text.find('=') != key.text.npos)
-      return reader.problem(key, path, "a hyperparameter's name is not empty and has no '='");
-    reader.scalar(sagemaker.hyperparameters[key.text], environment_value)(value, path);
-  };
-  return {
-      {"link", optional, reader.expanded(sagemaker.link, mount_point)},
-      {"hyperparameters", optional, reader.pairs("hyperparameters, such as {epochs: 3}", each)}};
+  return {{"link", optional, reader.expanded(sagemaker.link, mount_point)},
+          {"hyperparameters", optional,
+           reader.table(sagemaker.hyperparameters, environment_value,
+                        "hyperparameters, such as {epochs: 3}", wrong_hyperparameter)}};
 }
 
 Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {
@@ -348,12 +318,10 @@ Fields job_fields(Reader& reader, Job& job) {
           {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
 }
 
-void check_sweep(Reader& reader, const Node& root, const Job& job) {
-  const Node* node = child(root, "sweep");
-  if (node == nullptr || !job.sweep || job.sweep->sets.empty() || job.trainer.command.empty())
-    return;
+void check_sweep(Reader& reader, const Job& job) {
+  if (!job.sweep || job.sweep->sets.empty() || job.trainer.command.empty()) return;
   const auto fits = sweep::check(job.sweep->sets, job.trainer.command);
-  if (!fits) reader.problem(*node, "sweep", fits.error().message);
+  if (!fits) reader.problem("sweep", fits.error().message);
 }
 
 // execve(2) takes arguments and variables of up to 128 KiB each. With channels a command is quoted
@@ -361,145 +329,129 @@ void check_sweep(Reader& reader, const Node& root, const Job& job) {
 constexpr std::size_t longest_string = 128U << 10;
 constexpr std::size_t longest_command = 96U << 10;
 
-void check_lengths(Reader& reader, const Node& root, const Node& trainer, const Job& job) {
+void check_lengths(Reader& reader, const Job& job) {
   if (wire::shell_quoted(job.trainer.command).size() > longest_command)
     reader.problem(
-        trainer, "trainer.command",
+        "trainer.command",
         "has more than 96 KiB, which no program can be started with: put it into a file");
   for (const auto& [name, value] : job.trainer.env) {
     if (name.size() + value.size() + 2 > longest_string)
-      reader.problem(trainer, "trainer.env." + name, "has more than 128 KiB: put it into a file");
+      reader.problem("trainer.env." + name, "has more than 128 KiB: put it into a file");
   }
   if (!job.sagemaker) return;
-  const auto hyperparameters = nlohmann::json(job.sagemaker->hyperparameters)
-                                   .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (hyperparameters.size() > longest_command)
-    reader.problem(*child(root, "sagemaker"), "sagemaker.hyperparameters",
-                   "have more than 96 KiB: put them into a file");
+  if (wire::json_text(Json(job.sagemaker->hyperparameters)).size() > longest_command)
+    reader.problem("sagemaker.hyperparameters", "have more than 96 KiB: put them into a file");
 }
 
 // The fetching agent refuses a token that it cannot give (host/checkout.hpp), but by then instances
 // cost money.
-void check_code(Reader& reader, const Node& root, const Job& job) {
-  const Node* code = child(root, "code");
+void check_code(Reader& reader, const Job& job) {
+  const Node* code = reader.given("code");
   if (code == nullptr || code->kind != Node::Kind::Map) return;
-  const Node* repository = child(*code, "repository");
-  const Node* folder = child(*code, "folder");
-  for (const char* key : {"repository", "revision", "token"})
-    if (const Node* other = child(*code, key); folder != nullptr && other != nullptr)
-      reader.problem(*other, std::string("code.") + key,
+  const bool folder = reader.given("code.folder") != nullptr;
+  const bool repository = reader.given("code.repository") != nullptr;
+  for (const std::string other : {"code.repository", "code.revision", "code.token"})
+    if (folder && reader.given(other) != nullptr)
+      reader.problem(other,
                      "'folder' is given, too: is the code in a folder here, or in a repository?");
-  if (folder == nullptr && repository == nullptr)
-    return reader.problem(*code, "code",
+  if (!folder && !repository)
+    return reader.problem("code",
                           "the key 'repository' is missing; for code in a folder here, 'folder'");
-  if (folder == nullptr && child(*code, "revision") == nullptr)
-    return reader.problem(*code, "code", "the key 'revision' is missing");
-  if (repository == nullptr || !job.code || !job.code->token) return;
+  if (!folder && reader.given("code.revision") == nullptr)
+    return reader.problem("code", "the key 'revision' is missing");
+  if (!repository || !job.code || !job.code->token) return;
   const auto server = wire::token_server(job.code->repository);
-  if (!server) reader.problem(*repository, "code.repository", server.error().message);
+  if (!server) reader.problem("code.repository", server.error().message);
 }
 
-void check_checkpoints(Reader& reader, const Node& root, const Job& job) {
-  const Node* checkpoints = child(root, "checkpoints");
-  const Node* folders = checkpoints == nullptr ? nullptr : child(*checkpoints, "folders");
-  const Node* s3 = checkpoints == nullptr ? nullptr : child(*checkpoints, "s3");
-  if (s3 != nullptr && folders == nullptr)
-    reader.problem(*s3, "checkpoints.s3",
+void check_checkpoints(Reader& reader, const Job& job) {
+  const bool folders = reader.given("checkpoints.folders") != nullptr;
+  if (reader.given("checkpoints.s3") != nullptr && !folders)
+    reader.problem("checkpoints.s3",
                    "is for 'folders', which is not given; libspotter's own checkpoints are copied "
                    "where SPOTTER_CHECKPOINTS_S3 in trainer.env says");
-  if (folders == nullptr || job.checkpoints.files.empty() || job.checkpoints.folders.empty())
-    return;
-  reader.problem(*folders, "checkpoints.folders",
-                 "'files' is given, too: a checkpoint is one file or one folder");
+  if (folders && !job.checkpoints.files.empty() && !job.checkpoints.folders.empty())
+    reader.problem("checkpoints.folders",
+                   "'files' is given, too: a checkpoint is one file or one folder");
 }
 
 // The most names that a datagram of metrics has room for, beside step, epoch, loss and accuracy.
 constexpr std::size_t most_columns = most_metrics + 4;
 
-void check_metrics(Reader& reader, const Node& root, const Job& job) {
-  const Node* node = child(root, "metrics");
+void check_metrics(Reader& reader, const Job& job) {
+  const Node* node = reader.given("metrics");
   if (node == nullptr || node->kind != Node::Kind::Map || !job.metrics) return;
   const Node* csv = child(*node, "csv");
   const Node* lines = child(*node, "json_lines");
-  const Node* columns = child(*node, "columns");
   if (csv == nullptr && lines == nullptr)
-    return reader.problem(*node, "metrics",
+    return reader.problem("metrics",
                           "names no file: give 'csv' or 'json_lines', such as csv: training.csv");
   if (csv != nullptr && lines != nullptr)
-    return reader.problem(*lines, "metrics.json_lines", "'csv' is given, too: which is it?");
+    return reader.problem("metrics.json_lines", "'csv' is given, too: which is it?");
   std::string file = job.metrics->file();
   while (file.starts_with("./")) file.erase(0, 2);
   if (::fnmatch(file.c_str(), "metrics.jsonl", FNM_PATHNAME) == 0)
     reader.problem(csv == nullptr ? *lines : *csv, "metrics",
                    "metrics.jsonl is Spotter's own, where the learning curve is kept: let the "
                    "trainer write under another name");
-  if (columns != nullptr && job.metrics->columns.size() > most_columns)
-    reader.problem(*columns, "metrics.columns",
-                   "has more than " + std::to_string(most_columns) + " names");
+  if (job.metrics->columns.size() > most_columns)
+    reader.problem("metrics.columns", "has more than " + std::to_string(most_columns) + " names");
 }
 
 // The volume carries the place in a tag, whose value has 256 characters at most.
-void check_fence(Reader& reader, const Node& root, const Job& job) {
-  const Node* node = child(root, "fence");
+void check_fence(Reader& reader, const Job& job) {
   const auto place = job.fenced_at();
-  if (node == nullptr || !place) return;
+  if (!place) return;
   constexpr std::size_t most = 256;
   if (job.storage.share)
-    reader.problem(*node, "fence",
-                   "is for a volume of its own (storage.ebs): a share has `claims:`");
+    reader.problem("fence", "is for a volume of its own (storage.ebs): a share has `claims:`");
   if (wire::to_url(*place).size() > most)
-    reader.problem(*node, "fence", "is too long for a tag of the volume: take a shorter prefix");
+    reader.problem("fence", "is too long for a tag of the volume: take a shorter prefix");
 }
 
 // The volume's root is root's; the trainer has folders in it (`spotter run` has a folder).
-void check_result(Reader& reader, const Node& trainer, const Job& job,
-                  const Environment& environment) {
-  const Node* node = child(trainer, "result");
-  if (node == nullptr || job.storage.share || job.sweep || environment.foreground) return;
+void check_result(Reader& reader, const Job& job) {
+  const bool given = reader.given("trainer.result") != nullptr;
+  if (!given || job.storage.share || job.sweep || reader.environment().foreground) return;
   const std::string path = std::filesystem::path(job.trainer.result).lexically_normal().string();
   const std::string first = path.substr(0, path.find('/'));
   if (first == ".spotter" || first == "lost+found")
-    return reader.problem(*node, "trainer.result",
+    return reader.problem("trainer.result",
                           "lies in " + first + ", which is not the trainer's: name another folder");
   const bool is_folder = path == "result" || path == "log" || path == job.checkpoints.directory;
   if (path.empty() || path.find('/') != path.npos || is_folder) return;
-  reader.problem(*node, "trainer.result",
+  reader.problem("trainer.result",
                  "lies in the volume's root, where only root may write: name a folder, such as "
                  "result/" +
                      path);
 }
 
 // Checks that involve two keys, or a key and the machine.
-void check_together(Reader& reader, const Node& root, Job& job, const Environment& environment) {
-  check_sweep(reader, root, job);
-  finish_claims(reader, root, job);
-  finish_gang(reader, root, job);
-  check_fence(reader, root, job);
-  check_code(reader, root, job);
-  check_checkpoints(reader, root, job);
-  check_metrics(reader, root, job);
-  check_launch(reader, root, job);
-  check_deadline(reader, root, job);
-  check_data(reader, root, job, environment);
-  check_prepare(reader, root, job);
-  const Node* sagemaker = child(root, "sagemaker");
-  const Node* link = sagemaker == nullptr ? nullptr : child(*sagemaker, "link");
+void check_together(Reader& reader, Job& job, const Environment& environment) {
+  check_sweep(reader, job);
+  finish_claims(reader, job);
+  finish_gang(reader, job);
+  check_fence(reader, job);
+  check_code(reader, job);
+  check_checkpoints(reader, job);
+  check_metrics(reader, job);
+  check_launch(reader, job);
+  check_deadline(reader, job);
+  check_data(reader, job);
+  check_prepare(reader, job);
   // Root makes the link: not where a trainer may have put links of its own.
-  if (link != nullptr && job.sagemaker &&
-      is_at_or_below(job.sagemaker->link, job.storage.mount())) {
-    reader.problem(*link, "sagemaker.link",
+  if (reader.given("sagemaker.link") != nullptr && job.sagemaker &&
+      is_at_or_below(job.sagemaker->link, job.storage.mount()))
+    reader.problem("sagemaker.link",
                    "lies on the storage (" + job.storage.mount() + "): take a path outside of it");
-  }
-  const Node* trainer = child(root, "trainer");
-  if (trainer == nullptr) return;
-  check_lengths(reader, root, *trainer, job);
-  check_result(reader, *trainer, job, environment);
-  if (const Node* secrets = child(*trainer, "secrets")) {
+  check_lengths(reader, job);
+  check_result(reader, job);
+  if (const Node* secrets = reader.given("trainer.secrets")) {
     for (const Node& key : secrets->keys)
       if (job.trainer.env.contains(key.text))
         reader.problem(key, "trainer.secrets." + key.text, "is in trainer.env, too: which is it?");
   }
-  const Node* user = child(*trainer, "user");
+  const Node* user = reader.given("trainer.user");
   if (job.trainer.user.empty() && user == nullptr)
     job.trainer.user =
         ((environment.root || job.launch) && !environment.foreground) || environment.user.empty()
@@ -508,9 +460,8 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
   const bool foreign = !environment.user.empty() && job.trainer.user != environment.user;
   // With `launch:` it is instances that have the user, and root there that runs the agent.
   if (user != nullptr && !job.trainer.user.empty() && !environment.root && foreign && !job.launch)
-    reader.problem(*user, "trainer.user",
-                   "only root can run the trainer as '" + job.trainer.user + "'; we are '" +
-                       environment.user + "'");
+    reader.problem("trainer.user", "only root can run the trainer as '" + job.trainer.user +
+                                       "'; we are '" + environment.user + "'");
 }
 
 std::string whole_name(const Storage& storage) {
@@ -541,7 +492,7 @@ Result<Job, std::vector<Problem>> parse_job(std::string_view text, const Environ
   std::vector<Problem> problems;
   Reader reader(environment, problems);
   reader.map(*root, "", job_fields(reader, job));
-  check_together(reader, *root, job, environment);
+  check_together(reader, job, environment);
   if (job.sweep && job.sweep->batch)
     name_after(job.name.str(), storage_name(job), *job.sweep->batch);
   if (problems.empty()) return job;

@@ -10,39 +10,33 @@
 namespace spotter::config {
 namespace {
 
-Result<std::string> parse_image(std::string_view text) {
+bool is_image(std::string_view text) {
   constexpr std::string_view parameter = "resolve:ssm:";
   const bool known =
       text.starts_with("ami-") || (text.starts_with(parameter) && text.size() > parameter.size());
-  if (known && text.find_first_of(" \t\r\n") == text.npos) return std::string(text);
-  return failure(in_quotes(text) + " is no image: ami-0123..., or resolve:ssm:/PARAMETER");
+  return known && text.find_first_of(" \t\r\n") == text.npos;
 }
 
-Result<std::string> parse_plain_name(std::string_view text) {
-  if (!text.empty() && text.find_first_of(" ,\t\r\n") == text.npos) return std::string(text);
-  return failure(in_quotes(text) + " is empty or has a blank or comma in it");
+bool is_plain_name(std::string_view text) {
+  return !text.empty() && text.find_first_of(" ,\t\r\n") == text.npos;
 }
 
-Result<std::string> parse_instance_type(std::string_view text) {
+bool is_instance_type(std::string_view text) {
   const auto dot = text.find('.');
-  if (dot != text.npos && dot > 0 && dot + 1 < text.size() && InstanceType::fits(text) &&
-      text.find_first_of(" ,\t\r\n") == text.npos)
-    return std::string(text);
-  return failure(in_quotes(text) + " is no instance type, such as g5.xlarge");
+  return dot != text.npos && dot > 0 && dot + 1 < text.size() && InstanceType::fits(text) &&
+         is_plain_name(text);
 }
 
-const Scalar<std::string> image{"an image such as ami-0123 or resolve:ssm:/PARAMETER", parse_image};
-const Scalar<std::string> plain_name{"a name", parse_plain_name};
-const Scalar<std::string> instance_type{"an instance type such as g5.xlarge", parse_instance_type};
+bool is_reservation(std::string_view text) { return is_id(text, "cr-"); }
 
-Result<std::string> parse_reservation(std::string_view text) {
-  if (text.starts_with("cr-") && text.size() > 3 &&
-      text.find_first_not_of("0123456789abcdef", 3) == text.npos)
-    return std::string(text);
-  return failure(in_quotes(text) +
-                 " is no capacity reservation's id, such as cr-0123456789abcdef0");
-}
-const Scalar<std::string> reservation_id{"an id such as cr-0123456789abcdef0", parse_reservation};
+const Scalar<std::string> image{.expected = "an image such as ami-0123 or resolve:ssm:/PARAMETER",
+                                .fits = is_image};
+const Scalar<std::string> plain_name{.expected = "a name without blanks and commas",
+                                     .fits = is_plain_name};
+const Scalar<std::string> instance_type{.expected = "an instance type such as g5.xlarge",
+                                        .fits = is_instance_type};
+const Scalar<std::string> reservation_id{
+    .expected = "a capacity reservation's id such as cr-0123456789abcdef0", .fits = is_reservation};
 
 const Scalar<bool> reservation_kind{
     .expected = "capacity-block or interruptible",
@@ -61,14 +55,12 @@ Reader::Fields reservation_fields(Reader& reader, CapacityReservation& reservati
 // An entry is a place: a region with its types, and what else is of one region only. One of the
 // places has the job's instance; `spotter watch` moves it to another (launch/places.hpp).
 
-Result<std::string> parse_region(std::string_view text) {
-  const bool known = !text.empty() && Region::fits(text) &&
-                     text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == text.npos &&
-                     text.back() >= '0' && text.back() <= '9';
-  if (known) return std::string(text);
-  return failure(in_quotes(text) + " is no region, such as us-east-2");
+bool is_region(std::string_view text) {
+  return !text.empty() && Region::fits(text) &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == text.npos &&
+         text.back() >= '0' && text.back() <= '9';
 }
-const Scalar<std::string> region{"a region such as us-east-2", parse_region};
+const Scalar<std::string> region{.expected = "a region such as us-east-2", .fits = is_region};
 
 Reader::Fields place_fields(Reader& reader, Place& place) {
   return {{"region", optional, reader.expanded(place.region, region)},
@@ -83,23 +75,22 @@ Reader::Fields place_fields(Reader& reader, Place& place) {
 bool has_own_image(const Place& place) { return !place.image.empty(); }
 
 // Settings of one region cannot be given for all of them.
-void check_shared(Reader& reader, const Node& node, const std::string& path, const Launch& launch) {
+void check_shared(Reader& reader, const Launch& launch) {
+  const auto problem = [&](const std::string& what) { reader.problem("launch.pools", what); };
   if (!launch.security_groups.empty() || !launch.key.empty())
-    reader.problem(node, path,
-                   "security_groups and key are of one region: give them in each of pools");
+    problem("security_groups and key are of one region: give them in each of pools");
   if (launch.image.starts_with("ami-") && !std::ranges::all_of(launch.places, has_own_image))
-    reader.problem(node, path,
-                   "image: " + launch.image +
-                       " is of one region: give one in each of pools, or a parameter that all "
-                       "regions have: resolve:ssm:/aws/service/...");
+    problem("image: " + launch.image +
+            " is of one region: give one in each of pools, or a parameter that all regions have: "
+            "resolve:ssm:/aws/service/...");
   if (launch.type == FleetKind::AutoScalingGroup)
-    reader.problem(node, path,
-                   "an Auto Scaling group does not wait at target 0 while the job runs in another "
-                   "region: take `type: fleet` or `spot-fleet`");
+    problem(
+        "an Auto Scaling group does not wait at target 0 while the job runs in another region: "
+        "take `type: fleet` or `spot-fleet`");
   if (launch.on_demand.when != OnDemand::When::WhenNeeded)
-    reader.problem(node, path,
-                   "pools in several regions need `on_demand: when-needed`: `spotter watch` moves "
-                   "the job from one to another");
+    problem(
+        "pools in several regions need `on_demand: when-needed`: `spotter watch` moves the job "
+        "from one to another");
 }
 
 void read_pools(Reader& reader, const Node& node, const std::string& path, Launch& launch) {
@@ -123,19 +114,16 @@ void read_pools(Reader& reader, const Node& node, const std::string& path, Launc
 
 // Reports what does not fit together; then sets the launch to that of the first place, whatever the
 // others are. REQUIRES: launch_fields() are read.
-void settle_pools(Reader& reader, const Node& node, const std::string& path, Launch& launch) {
-  const Node* given = child(node, "pools");
-  if (given == nullptr) {
-    if (child(node, "instance_types") == nullptr)
-      reader.problem(node, path, "the key 'instance_types' is missing");
+void settle_pools(Reader& reader, Launch& launch) {
+  if (reader.given("launch.pools") == nullptr) {
+    if (reader.given("launch.instance_types") == nullptr)
+      reader.problem("launch", "the key 'instance_types' is missing");
     return;
   }
-  for (const char* key : {"instance_types", "zones", "subnets"})
-    if (child(node, key) != nullptr)
-      reader.problem(
-          *given, path + ".pools",
-          "has types, zones and subnets of its own: leave out launch." + std::string(key));
-  if (launch.places.size() > 1) check_shared(reader, *given, path + ".pools", launch);
+  for (const std::string key : {"launch.instance_types", "launch.zones", "launch.subnets"})
+    if (reader.given(key) != nullptr)
+      reader.problem("launch.pools", "has types, zones and subnets of its own: leave out " + key);
+  if (launch.places.size() > 1) check_shared(reader, launch);
   if (launch.places.empty()) return;
   std::vector<Place> places = launch.places;
   for (Place& place : places) {  // what all share, before the first one's is the launch's
@@ -145,14 +133,6 @@ void settle_pools(Reader& reader, const Node& node, const std::string& path, Lau
   }
   launch = launch_at(launch, 0);
   launch.places = std::move(places);
-}
-
-// Checks that involve other parts of the job.
-void check_pools(Reader& reader, const Node& node, const Job& job) {
-  if (job.launch->places.size() < 2 || job.storage.in_bucket()) return;
-  reader.problem(node, "launch.pools",
-                 "several regions need `storage: {s3: s3://bucket/prefix}`: a volume is in one "
-                 "zone, and a share in one region");
 }
 
 using NodeKind = Node::Kind;
@@ -173,11 +153,11 @@ const Scalar<Allocation> allocation{
                 {"capacity-optimized", Allocation::CapacityOptimized},
                 {"diversified", Allocation::Diversified}}};
 
-Result<std::string> parse_role_arn(std::string_view text) {
-  if (text.starts_with("arn:") && text.find(":role/") != text.npos) return std::string(text);
-  return failure(in_quotes(text) + " is no role's ARN: arn:aws:iam::ACCOUNT:role/NAME");
+bool is_role_arn(std::string_view text) {
+  return text.starts_with("arn:") && text.find(":role/") != text.npos;
 }
-const Scalar<std::string> role{"a role's ARN", parse_role_arn};
+const Scalar<std::string> role{.expected = "a role's ARN (arn:aws:iam::ACCOUNT:role/NAME)",
+                               .fits = is_role_arn};
 
 Result<std::string> parse_price(std::string_view text) {
   TRY(positive_number.parse(text));
@@ -237,12 +217,11 @@ Result<std::string> parse_object(std::string_view text) {
 
 const Scalar<std::string> object{"where in S3, such as s3://bucket/spotter.deb", parse_object};
 
-Result<std::string> parse_file(std::string_view text) {
-  if (!text.empty() && text.find_first_of("\r\n") == text.npos) return std::string(text);
-  return failure(in_quotes(text) + " is no file");
+bool is_file(std::string_view text) {
+  return !text.empty() && text.find_first_of("\r\n") == text.npos;
 }
-const Scalar<std::string> file_name{"a file such as build/packages/spotter_1.0_amd64.deb",
-                                    parse_file};
+const Scalar<std::string> file_name{
+    .expected = "a file such as build/packages/spotter_1.0_amd64.deb", .fits = is_file};
 
 const Scalar<std::string> package_source{.expected = "baked, apt or {s3: s3://bucket/prefix/}",
                                          .choices = {{"baked", "baked"}, {"apt", "apt"}}};
@@ -348,51 +327,50 @@ std::string repeated(const std::vector<std::string>& names) {
   return {};
 }
 
-void check_repetitions(Reader& reader, const Node& node, const std::string& path,
-                       const Launch& launch) {
+void check_repetitions(Reader& reader, const Launch& launch) {
   for (const auto& [key, names] :
        {std::pair{"instance_types", &launch.instance_types}, std::pair{"zones", &launch.zones},
         std::pair{"subnets", &launch.subnets}})
     if (const std::string name = repeated(*names); !name.empty())
-      reader.problem(node, path, std::string(key) + ": " + name + " is there twice");
+      reader.problem("launch", std::string(key) + ": " + name + " is there twice");
 }
 
 // It is of one type in one zone, has its price, and nothing else comes in its place.
-void check_reservation(Reader& reader, const Node& node, const std::string& path,
-                       const Launch& launch) {
+void check_reservation(Reader& reader, const Launch& launch) {
   if (!launch.reservation) return;
   const auto wrong = [&](const std::string& why) {
-    reader.problem(*child(node, "capacity_reservation"), path + ".capacity_reservation", why);
+    reader.problem("launch.capacity_reservation", why);
   };
   if (launch.type != FleetKind::Ec2Fleet) wrong("only `type: fleet` launches into one");
   if (launch.instance_types.size() > 1) wrong("is of one instance type: name no other");
   if (launch.zones.size() + launch.subnets.size() != 1)
     wrong("is in one zone: name it in zones, or one of its subnets");
   if (launch.places.size() > 1) wrong("is in one region, and so are launch.pools beside it");
-  for (const char* key : {"allocation", "max_price", "on_demand"})
-    if (child(node, key) != nullptr)
-      wrong(std::string(key) + " is of other capacity: a fleet of reserved capacity has no other");
+  for (const std::string key : {"allocation", "max_price", "on_demand"})
+    if (reader.given("launch." + key) != nullptr)
+      wrong(key + " is of other capacity: a fleet of reserved capacity has no other");
 }
 
-void check_kind(Reader& reader, const Node& node, const std::string& path, const Launch& launch) {
+void check_kind(Reader& reader, const Launch& launch) {
+  const auto problem = [&](const std::string& what) { reader.problem("launch", what); };
   if (!launch.zones.empty() && !launch.subnets.empty())
-    reader.problem(node, path, "zones and subnets: give one of them, a subnet is in one zone");
+    problem("zones and subnets: give one of them, a subnet is in one zone");
   if (launch.type == FleetKind::SpotFleet && launch.fleet_role.empty())
-    reader.problem(node, path,
-                   "a Spot Fleet needs fleet_role, such as arn:aws:iam::ACCOUNT:role/"
-                   "aws-ec2-spot-fleet-tagging-role");
+    problem(
+        "a Spot Fleet needs fleet_role, such as arn:aws:iam::ACCOUNT:role/"
+        "aws-ec2-spot-fleet-tagging-role");
   if (launch.on_demand.when == OnDemand::When::Always && !launch.max_price.empty())
-    reader.problem(node, path, "max_price is of spot instances, and on_demand is always");
+    problem("max_price is of spot instances, and on_demand is always");
   if (launch.type != FleetKind::AutoScalingGroup) return;
   if (launch.zones.empty() && launch.subnets.empty())
-    reader.problem(node, path, "an Auto Scaling group needs zones or subnets");
+    problem("an Auto Scaling group needs zones or subnets");
   if (launch.allocation == Allocation::Diversified)
-    reader.problem(node, path, "an Auto Scaling group knows no allocation 'diversified'");
+    problem("an Auto Scaling group knows no allocation 'diversified'");
 }
 
-void check_when_needed(Reader& reader, const Node& node, const Job& job) {
+void check_when_needed(Reader& reader, const Job& job) {
   const auto problem = [&](const char* what) {
-    reader.problem(node, "launch.on_demand", std::string("when-needed ") + what);
+    reader.problem("launch.on_demand", std::string("when-needed ") + what);
   };
   if (!job.deadline.is_set())
     problem("needs a deadline: `finish_by: 2026-12-04T18:00Z`, or `within: 36h`");
@@ -443,61 +421,60 @@ void read_launch(Reader& reader, const Node& node, const std::string& path, Job&
   Launch& launch = job.launch.emplace();
   reader.map(node, path, launch_fields(reader, job));
   if (node.kind != NodeKind::Map) return;
-  settle_pools(reader, node, path, launch);
-  check_kind(reader, node, path, launch);
-  check_reservation(reader, node, path, launch);
-  check_repetitions(reader, node, path, launch);
+  settle_pools(reader, launch);
+  check_kind(reader, launch);
+  check_reservation(reader, launch);
+  check_repetitions(reader, launch);
   if (!launch.volume) return;
   if (launch.volume->zone.empty() && !launch.zones.empty()) launch.volume->zone = launch.zones[0];
   if (launch.volume->zone.empty())
-    reader.problem(*child(node, "volume"), path + ".volume",
+    reader.problem("launch.volume",
                    "the key 'zone' is missing: no zones are named from which to take it");
   if (!launch.volume->kms_key.empty()) launch.volume->encrypted = true;
 }
 
-void check_launch(Reader& reader, const Node& root, const Job& job) {
-  const Node* node = child(root, "launch");
-  if (node == nullptr || !job.launch) return;
+void check_launch(Reader& reader, const Job& job) {
+  if (!job.launch) return;
   const Launch& launch = *job.launch;
   if (launch.capacity > 1 && !job.claims && !job.gang)
-    reader.problem(*node, "launch.capacity",
+    reader.problem("launch.capacity",
                    "more than one instance needs `claims:`, which say who does what, or `gang:`");
   if (!launch.placement_group.empty() && !job.gang)
-    reader.problem(*node, "launch.placement_group",
+    reader.problem("launch.placement_group",
                    "is for a job with `gang:`: one instance has none to be near to");
   if (launch.efa && !job.gang)
-    reader.problem(*node, "launch.efa",
-                   "is for a job with `gang:`: one instance talks to no other");
+    reader.problem("launch.efa", "is for a job with `gang:`: one instance talks to no other");
   // EBS attaches a volume to one of the two fleets' instances; on a share nothing else tells them
   // who writes.
   const bool unlocked = job.storage.share && !job.storage.in_bucket() && !job.claims && !job.gang;
   if (launch.on_demand.needs_watcher() && unlocked)
-    reader.problem(*node, "launch.on_demand",
+    reader.problem("launch.on_demand",
                    "an on-demand instance needs `claims:` here, which say who writes while it and "
                    "a spot instance are there at once");
-  check_pools(reader, *node, job);
+  if (launch.places.size() > 1 && !job.storage.in_bucket())
+    reader.problem("launch.pools",
+                   "several regions need `storage: {s3: s3://bucket/prefix}`: a volume is in one "
+                   "zone, and a share in one region");
   if (job.storage.share && launch.volume)
-    reader.problem(*node, "launch.volume", "the job's storage is no EBS volume");
+    reader.problem("launch.volume", "the job's storage is no EBS volume");
   // Instances and root volumes get these tags, too, and would be taken for the job's volume.
   if (!job.storage.share && launch.tags.contains(job.storage.ebs.tag.key))
-    reader.problem(*node, "launch.tags",
+    reader.problem("launch.tags",
                    "'" + job.storage.ebs.tag.key + "' is the tag by which storage.ebs is found");
 }
 
-void check_deadline(Reader& reader, const Node& root, Job& job) {
+void check_deadline(Reader& reader, Job& job) {
   Deadline& deadline = job.deadline;
   deadline.dollars = job.limits.dollars;
   if (deadline.finish_by && deadline.within)
-    reader.problem(*child(root, "within"), "within", "finish_by is given, too: which is it?");
-  const Node* limits = child(root, "limits");
-  const Node* first = limits == nullptr ? nullptr : child(*limits, "gives_way");
-  if (first != nullptr && (!deadline.is_set() || !job.limits.dollars))
-    reader.problem(*first, "limits.gives_way",
+    reader.problem("within", "finish_by is given, too: which is it?");
+  const bool gives_way = reader.given("limits.gives_way") != nullptr;
+  if (gives_way && (!deadline.is_set() || !job.limits.dollars))
+    reader.problem("limits.gives_way",
                    "is for a job with both, a deadline (finish_by or within) and limits.dollars");
   if (deadline.gives_way == Deadline::GivesWay::Dollars) job.limits.dollars.reset();
-  const Node* launch = child(root, "launch");
-  if (launch != nullptr && job.launch && job.launch->on_demand.when == OnDemand::When::WhenNeeded)
-    check_when_needed(reader, *launch, job);
+  if (job.launch && job.launch->on_demand.when == OnDemand::When::WhenNeeded)
+    check_when_needed(reader, job);
 }
 
 }  // namespace spotter::config

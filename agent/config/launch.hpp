@@ -133,9 +133,9 @@ Launch launch_at(const Launch& launch, std::size_t place);
 // the 8 GiB of a plain image. REQUIRES: job.launch.
 std::optional<RootDisk> root_disk(const Job& job);
 
-// Checks that involve other parts of the job. `root`: all of job.yaml.
-void check_launch(Reader& reader, const Node& root, const Job& job);
+// Checks that involve other parts of the job.
+void check_launch(Reader& reader, const Job& job);
 // Where the dollars give way they are no limit of the job any more.
-void check_deadline(Reader& reader, const Node& root, Job& job);
+void check_deadline(Reader& reader, Job& job);
 
 }  // namespace spotter::config

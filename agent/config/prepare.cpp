@@ -96,25 +96,21 @@ void read_prepare(Reader& reader, const Node& node, const std::string& path,
   }
 }
 
-void check_prepare(Reader& reader, const Node& root, const Job& job) {
+void check_prepare(Reader& reader, const Job& job) {
   if (job.prepare.empty()) return;
-  for (std::size_t i = 0; i < root.keys.size() && i < root.items.size(); ++i) {
-    if (root.keys[i].text != "prepare") continue;
-    const Node& list = root.items[i];
-    if (job.storage.in_bucket())
-      reader.problem(list, "prepare",
-                     "fills the volume of storage.ebs; with storage.s3 name the data in "
-                     "`channels:`, which reads it where it is in S3: what is elsewhere is brought "
-                     "there once, as by `aws s3 sync`");
-    else if (job.storage.share)
-      reader.problem(list, "prepare",
-                     "fills the volume of storage.ebs; a share is filled once, by hand");
-    for (std::size_t at = 0; at < job.prepare.size() && at < list.items.size(); ++at)
-      if (const std::string what = in_the_way(job.prepare[at].to, job); !what.empty())
-        reader.problem(list.items[at], "prepare[" + std::to_string(at) + "].to",
-                       in_quotes(job.prepare[at].to) + " is where " + what +
-                           ", which a source would overwrite: name a folder of its own");
-  }
+  if (job.storage.in_bucket())
+    reader.problem("prepare",
+                   "fills the volume of storage.ebs; with storage.s3 name the data in "
+                   "`channels:`, which reads it where it is in S3: what is elsewhere is brought "
+                   "there once, as by `aws s3 sync`");
+  else if (job.storage.share)
+    reader.problem("prepare", "fills the volume of storage.ebs; a share is filled once, by hand");
+  const Node& list = *reader.given("prepare");
+  for (std::size_t at = 0; at < job.prepare.size(); ++at)
+    if (const std::string what = in_the_way(job.prepare[at].to, job); !what.empty())
+      reader.problem(list.items[at], "prepare[" + std::to_string(at) + "].to",
+                     in_quotes(job.prepare[at].to) + " is where " + what +
+                         ", which a source would overwrite: name a folder of its own");
 }
 
 std::string digest_of(const std::vector<Source>& sources) {

@@ -15,8 +15,8 @@ namespace spotter::config {
 void read_prepare(Reader& reader, const Node& node, const std::string& path,
                   std::vector<Source>& sources);
 
-// Checks that involve other parts of the job. `root`: all of job.yaml.
-void check_prepare(Reader& reader, const Node& root, const Job& job);
+// Checks that involve other parts of the job.
+void check_prepare(Reader& reader, const Job& job);
 
 // A digest of what is to be copied. Once that is done, the volume's tag `spotter:prepared` has it,
 // followed by the time.

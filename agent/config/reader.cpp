@@ -129,13 +129,6 @@ std::string unknown_key(const std::string& key, const Reader::Fields& fields) {
   return start + "valid here: " + joined(valid);
 }
 
-// The same key earlier in the map, or nullptr.
-const Node* earlier(const Node& map, std::size_t index) {
-  for (std::size_t i = 0; i < index; ++i)
-    if (map.keys[i].text == map.keys[index].text) return &map.keys[i];
-  return nullptr;
-}
-
 }  // namespace
 
 Result<Node, std::vector<Problem>> parse_yaml(std::string_view text, std::size_t limit) {
@@ -184,6 +177,7 @@ tl::unexpected<std::vector<Problem>> in_file_order(std::vector<Problem> problems
 }
 
 void Reader::map(const Node& node, const std::string& path, const Fields& fields) {
+  if (root_ == nullptr) root_ = &node;
   if (!is_map(node, path, "a mapping with the keys " + joined(keys_of(fields)))) return;
   for (std::size_t i = 0; i < node.keys.size(); ++i) {
     const Node& key = node.keys[i];
@@ -191,11 +185,7 @@ void Reader::map(const Node& node, const std::string& path, const Fields& fields
                                     [&](const Field& each) { return each.key == key.text; });
     if (field == fields.end())
       problem(key, path, unknown_key(key.text, fields));
-    else if (const Node* first = earlier(node, i))
-      problem(
-          key, path,
-          "'" + key.text + "' is given twice; the first is in line " + std::to_string(first->line));
-    else
+    else if (!is_repeated(node, i, path))
       field->take(node.items[i], below(path, field->key));
   }
   for (const auto& field : fields) {
@@ -211,14 +201,33 @@ Reader::Take Reader::pairs(std::string_view expected, TakePair each) {
     if (!is_map(node, path, std::string(expected))) return;
     for (std::size_t i = 0; i < node.keys.size(); ++i) {
       const Node& key = node.keys[i];
-      if (const Node* first = earlier(node, i))
-        problem(key, path,
-                "'" + key.text + "' is given twice; the first is in line " +
-                    std::to_string(first->line));
-      else
-        each(key, node.items[i], below(path, key.text));
+      if (!is_repeated(node, i, path)) each(key, node.items[i], below(path, key.text));
     }
   };
+}
+
+bool Reader::is_repeated(const Node& map, std::size_t index, const std::string& path) {
+  const Node& key = map.keys[index];
+  const auto first = std::ranges::find(map.keys, key.text, &Node::text);
+  if (&*first == &key) return false;
+  problem(key, path,
+          "'" + key.text + "' is given twice; the first is in line " + std::to_string(first->line));
+  return true;
+}
+
+const Node* Reader::given(std::string_view path) const {
+  const Node* node = root_;
+  while (node != nullptr && !path.empty()) node = child(*node, take_until(path, '.'));
+  return node;
+}
+
+void Reader::problem(const std::string& path, const std::string& message) {
+  std::string_view there = path;
+  while (given(there) == nullptr) {
+    const auto dot = there.rfind('.');
+    there = there.substr(0, dot == there.npos ? 0 : dot);
+  }
+  problem(*given(there), path, message);
 }
 
 void Reader::problem(const Node& node, const std::string& path, const std::string& message) {

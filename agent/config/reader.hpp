@@ -109,11 +109,28 @@ class Reader {
   // A mapping whose keys are the user's: `each` reads one pair.
   using TakePair = std::function<void(const Node& key, const Node& value, const std::string& path)>;
   Take pairs(std::string_view expected, TakePair each);
+  // The same with a value of `type` for each key; `wrong` says what is wrong with a key, if
+  // anything is.
+  template <class T>
+  Take table(std::map<std::string, T>& to, const Scalar<T>& type, std::string_view expected,
+             std::string (*wrong)(std::string_view key)) {
+    return pairs(expected, [this, &to, &type, wrong](const Node& key, const Node& value,
+                                                     const std::string& path) {
+      if (const auto why = wrong(key.text); !why.empty()) return problem(key, path, why);
+      scalar(to[key.text], type)(value, path);
+    });
+  }
 
   const Environment& environment() const { return environment_; }
   void problem(const Node& node, const std::string& path, const std::string& message);
 
+  // The value at "checkpoints.s3" of the outermost map; nullptr: it is not given.
+  const Node* given(std::string_view path) const;
+  // Reports where that path is, or as much of it as is given.
+  void problem(const std::string& path, const std::string& message);
+
  private:
+  bool is_repeated(const Node& map, std::size_t index, const std::string& path);
   bool is_text(const Node& node, const std::string& path, std::string_view expected);
   bool is_map(const Node& node, const std::string& path, const std::string& expected);
   template <class Target, class T>
@@ -126,6 +143,7 @@ class Reader {
 
   const Environment& environment_;
   std::vector<Problem>& problems_;
+  const Node* root_ = nullptr;  // of the outermost map
 };
 
 inline constexpr Reader::Need required = Reader::Need::Required;
@@ -136,6 +154,22 @@ inline const Node* child(const Node& map, std::string_view key) {
   for (std::size_t i = 0; i < map.keys.size() && i < map.items.size(); ++i)
     if (map.keys[i].text == key) return &map.items[i];
   return nullptr;
+}
+
+// The same as JSON; `leaf` makes that of a text.
+template <class Json>
+Json json_of(const Node& node, Json (*leaf)(const Node& text)) {
+  if (node.kind == Node::Kind::Text) return leaf(node);
+  Json json;
+  if (node.kind == Node::Kind::List) json = Json::array();
+  if (node.kind == Node::Kind::Map) json = Json::object();
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    if (node.kind == Node::Kind::List)
+      json.push_back(json_of(node.items[i], leaf));
+    else
+      json[node.keys[i].text] = json_of(node.items[i], leaf);
+  }
+  return json;
 }
 
 }  // namespace spotter::config

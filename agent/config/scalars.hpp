@@ -7,12 +7,18 @@
 
 namespace spotter::config {
 
-template <int least, int most>
-Result<int> parse_between(std::string_view text) {
+template <int least, int most, class T = int>
+Result<T> parse_between(std::string_view text) {
   const auto number = number_of_text<int>(text);
-  if (number && *number >= least && *number <= most) return *number;
+  if (number && *number >= least && *number <= most) return static_cast<T>(*number);
   return failure(in_quotes(text) + " is no whole number from " + std::to_string(least) + " to " +
                  std::to_string(most));
+}
+
+// "snap-0123abcd": the prefix, and hexadecimal digits.
+inline bool is_id(std::string_view text, std::string_view prefix) {
+  return text.starts_with(prefix) && text.size() > prefix.size() &&
+         text.find_first_not_of("0123456789abcdef", prefix.size()) == text.npos;
 }
 
 // At least so many seconds: what renews it has to fit into it.

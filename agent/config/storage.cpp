@@ -10,6 +10,96 @@ namespace {
 
 using Fields = Reader::Fields;
 
+// The values become arguments of mount tools, so none may begin with '-' or contain a second
+// option.
+
+constexpr std::string_view kLettersAndDigits =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+bool only_letters_digits(std::string_view text, const std::string& also) {
+  return text.find_first_not_of(std::string(kLettersAndDigits) + also) == text.npos;
+}
+
+// False: it has a character that ends an option's value or a line.
+bool is_plain(std::string_view text) {
+  for (const char each : text)
+    if (each == ',' || static_cast<unsigned char>(each) < 0x20 || each == 0x7f) return false;
+  return true;
+}
+
+Result<std::string> parse_folder_path(std::string_view text) {
+  while (text.size() > 1 && text.back() == '/') text.remove_suffix(1);
+  const std::string padded = std::string(text) + "/";
+  if (text.empty() || text[0] != '/')
+    return failure(in_quotes(text) + " is relative; give an absolute path");
+  if (padded.find("/../") != padded.npos || !is_plain(text))
+    return failure(in_quotes(text) + " must not have '..', a comma or a line break in it");
+  return std::string(text);
+}
+
+// An IPv6 address is in brackets, as mount.nfs and ssh expect it.
+bool is_host_name(std::string_view text) {
+  return !text.empty() && text.size() <= 255 && text[0] != '-' &&
+         only_letters_digits(text, ".-_:[]");
+}
+
+bool is_named(std::string_view option, std::string_view name) {
+  return option == name || option.starts_with(std::string(name) + "=");
+}
+
+Result<std::string> parse_mount_options(std::string_view text) {
+  if (text.empty() || !only_letters_digits(text, ",=._:/@%+-[]"))
+    return failure(in_quotes(text) + " is not a list of options such as ro,timeo=600");
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view option = take_until(rest, ',');
+    if (option.empty() || option[0] == '-')
+      return failure(in_quotes(text) + " has an empty option");
+    for (const auto* ours : {"StrictHostKeyChecking", "UserKnownHostsFile", "IdentityFile",
+                             "ssh_command", "directport", "ro"})
+      if (is_named(option, ours))
+        return failure(in_quotes(option) +
+                       " is not an option to give here: the server's key is always checked (key, "
+                       "known_hosts), and a job writes");
+  }
+  return std::string(text);
+}
+
+bool is_efs_id(std::string_view text) {
+  return is_id(text, "fs-") || (text.find('.') != text.npos && is_host_name(text));
+}
+bool is_access_point(std::string_view text) { return is_id(text, "fsap-"); }
+
+Result<std::string> parse_sshfs_source(std::string_view text) {
+  const auto colon = text.find(":/");
+  const auto wrong = failure(in_quotes(text) + " is not user@host:/path");
+  if (colon == text.npos) return wrong;
+  const auto host = text.substr(0, colon);
+  const auto at = host.rfind('@');
+  const auto user = at == host.npos ? std::string_view() : host.substr(0, at);
+  const bool named =
+      at == host.npos || (!user.empty() && user[0] != '-' && only_letters_digits(user, "._-"));
+  const auto path = parse_folder_path(text.substr(colon + 1));
+  if (!named || !path || !is_host_name(host.substr(at == host.npos ? 0 : at + 1))) return wrong;
+  return std::string(text.substr(0, colon + 1)) + *path;
+}
+
+const Scalar<FileSystem> file_system{
+    .expected = "xfs or ext4", .choices = {{"xfs", FileSystem::Xfs}, {"ext4", FileSystem::Ext4}}};
+const Scalar<std::string> host_name{.expected = "a host's name or address", .fits = is_host_name};
+const Scalar<std::string> mount_options{"mount options", parse_mount_options};
+const Scalar<std::string> efs_id{
+    .expected = "a file system's id (fs-0123456789abcdef0) or its DNS name", .fits = is_efs_id};
+const Scalar<std::string> efs_access_point{
+    .expected = "an access point's id (fsap-0123456789abcdef0)", .fits = is_access_point};
+const Scalar<std::string> sshfs_source{"user@host:/path", parse_sshfs_source};
+
+Result<std::string> parse_volume_name(std::string_view text) {
+  if (text.find(before_index) == text.npos) return tag_value.parse(text);
+  return failure(in_quotes(text) +
+                 " has a colon, which begins the index in the name of an experiment's volume");
+}
+const Scalar<std::string> volume_name{"a tag's value", parse_volume_name};
+
 void read_tag(Reader& reader, const Node& node, const std::string& path, Tag& tag) {
   const auto each = [&](const Node& key, const Node& value, const std::string& below) {
     if (const auto wrong = wrong_tag_key(key.text); !wrong.empty())
@@ -100,6 +190,11 @@ Reader::Take one_share(Reader& reader, Storage& storage, Share::Kind kind,
 }
 
 }  // namespace
+
+const Scalar<std::string> folder_path{"an absolute path", parse_folder_path};
+const Scalar<std::uint16_t> port{"a port", parse_between<1, 65'535, std::uint16_t>};
+const Scalar<bool> yes_or_no{.expected = "true or false",
+                             .choices = {{"true", true}, {"false", false}}};
 
 void read_storage(Reader& reader, const Node& node, const std::string& path, Storage& storage) {
   using Kind = Share::Kind;

@@ -17,7 +17,7 @@ void read_storage(Reader& reader, const Node& node, const std::string& path, Sto
 // Reads a node that is a list (data_volumes.cpp).
 void storage_list(Reader& reader, Storage& storage, const Node& node, const std::string& path);
 
-// Checks that involve other parts of the job. `root`: all of job.yaml.
-void check_data(Reader& reader, const Node& root, const Job& job, const Environment& environment);
+// Checks that involve other parts of the job.
+void check_data(Reader& reader, const Job& job);
 
 }  // namespace spotter::config

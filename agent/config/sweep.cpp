@@ -1,8 +1,6 @@
 #include "agent/config/sweep.hpp"
 
-#include <nlohmann/json.hpp>
-
-#include "agent/base/metrics.hpp"
+#include "agent/base/json.hpp"
 #include "agent/base/text.hpp"
 #include "agent/config/scalars.hpp"
 
@@ -34,24 +32,13 @@ OrderedJson plain_value(const std::string& text) {
   return text;
 }
 
-OrderedJson json_of(const Node& node) {
-  if (node.kind == NodeKind::Text)
-    return node.plain ? plain_value(node.text) : OrderedJson(node.text);
-  OrderedJson value;
-  if (node.kind == NodeKind::List) {
-    value = OrderedJson::array();
-    for (const Node& each : node.items) value.push_back(json_of(each));
-  } else if (node.kind == NodeKind::Map) {
-    value = OrderedJson::object();
-    for (std::size_t i = 0; i < node.keys.size(); ++i)
-      value[node.keys[i].text] = json_of(node.items[i]);
-  }
-  return value;
+OrderedJson leaf(const Node& node) {
+  return node.plain ? plain_value(node.text) : OrderedJson(node.text);
 }
 
 Parameter parameter(const std::string& name, const Node& node) {
-  const OrderedJson value = json_of(node);
-  const std::string json = value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  const auto value = json_of<OrderedJson>(node, leaf);
+  const std::string json = wire::json_text(value);
   return {name, value.is_string() ? value.get<std::string>() : json, json};
 }
 
@@ -183,9 +170,7 @@ struct Random {
 };
 
 Result<int> parse_sets_number(std::string_view text) {
-  const auto number = whole_text<int>(text);
-  if (number && *number > 0 && *number <= static_cast<int>(sweep::most_sets)) return *number;
-  return failure("'" + std::string(text) + "' is no number of sets from 1 to 10,000");
+  return parse_between<1, sweep::most_sets>(text.substr(text.starts_with('+') ? 1 : 0));
 }
 const Scalar<int> number_of_sets{"a number of sets", parse_sets_number};
 
@@ -244,13 +229,10 @@ Result<std::uint64_t> parse_first(std::string_view text) {
   return failure(in_quotes(text) + " is no step: say after how many steps an experiment is first " +
                  "compared with the others, such as 500");
 }
-Result<bool> parse_rule(std::string_view text) {
-  if (text == "asha") return true;
-  return failure(in_quotes(text) + " is no rule by which experiments are stopped: there is asha");
-}
 const Scalar<std::uint64_t> reduction{"a number such as 3", parse_reduction};
 const Scalar<std::uint64_t> first_rung{"a number of steps, such as 500", parse_first};
-const Scalar<bool> stop_rule{"asha, or a mapping such as {rule: asha, first: 500}", parse_rule};
+const Scalar<bool> stop_rule{.expected = "asha, or a mapping such as {rule: asha, first: 500}",
+                             .choices = {{"asha", true}}};
 
 // asha, or {rule: asha, first: 500, reduction: 3}.
 void read_stop(Reader& reader, const Node& node, const std::string& path, Sweep& sweep) {
@@ -296,13 +278,13 @@ void read_sweep(Reader& reader, const Node& node, const std::string& path, Sweep
   });
   if (node.kind == NodeKind::Map && lists != 1)
     reader.problem(node, path, "expected one of parameters, grid and random");
-  const Node* early = child(node, "stop");
-  if (early != nullptr && sweep.batch)
-    reader.problem(*early, path + ".stop",
+  const bool early = reader.given("sweep.stop") != nullptr;
+  if (early && sweep.batch)
+    reader.problem("sweep.stop",
                    "an array of AWS Batch has no claims: each of its jobs runs to its end. Use a "
                    "fleet, or remove it");
-  if (early != nullptr && child(node, "objective") == nullptr)
-    reader.problem(*early, path + ".stop",
+  if (early && reader.given("sweep.objective") == nullptr)
+    reader.problem("sweep.stop",
                    "by what are experiments compared? Say objective: {metric: val_accuracy}");
 }
 

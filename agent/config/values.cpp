@@ -118,10 +118,7 @@ Result<Duration> parse_stall(std::string_view text) {
                  ": a step may take long, and a checkpoint longer; wait for at least 30s, or write "
                  "`never`");
 }
-Result<std::string> parse_code_folder(std::string_view text) {
-  if (text.empty() || has_line_break(text)) return failure("expected a folder, such as .");
-  return std::string(text);
-}
+bool is_line(std::string_view text) { return !text.empty() && !has_line_break(text); }
 
 Result<std::string> parse_commit_id(std::string_view text) {
   const std::string id = lower_case(text);
@@ -136,16 +133,11 @@ Result<std::string> parse_commit_id(std::string_view text) {
                  "git rev-parse HEAD");
 }
 
-Result<std::string> parse_command(std::string_view text) {
-  if (only(text, " \t\r\n")) return failure("the command is empty");
-  return std::string(text);
-}
+bool is_command(std::string_view text) { return !only(text, " \t\r\n"); }
 
-Result<std::string> parse_user_name(std::string_view text) {
-  const bool good = !text.empty() && text.size() <= 32 && only(text.substr(0, 1), letters + "_") &&
-                    only(text, letters + std::string(digits) + "_.-");
-  if (good) return std::string(text);
-  return failure(in_quotes(text) + " is not a user's name");
+bool is_user_name(std::string_view text) {
+  return !text.empty() && text.size() <= 32 && only(text.substr(0, 1), letters + "_") &&
+         only(text, letters + std::string(digits) + "_.-");
 }
 
 // Milliseconds in one `unit`; 0: it is no unit.
@@ -192,12 +184,6 @@ Result<Duration> parse_duration(std::string_view text) {
   return Duration(sum);
 }
 
-Result<int> parse_attempts(std::string_view text) {
-  const auto number = number_of_text<int>(text);
-  if (number && *number >= 1 && *number <= 1000) return *number;
-  return failure("expected a whole number from 1 to 1000, found " + in_quotes(text));
-}
-
 Result<int> parse_gpu_count(std::string_view text) {
   if (text == "auto") return all_gpus;
   const auto number = number_of_text<int>(text);
@@ -213,27 +199,17 @@ bool is_limit(std::string_view text, std::string_view unit, std::uint64_t most) 
   return number && *number >= 1 && *number <= most;
 }
 
-Result<std::string> parse_memory_amount(std::string_view text) {
+bool is_memory_amount(std::string_view text) {
   constexpr std::uint64_t most = 1U << 30;  // in bytes it must fit into 64 bits
-  for (const char* unit : {"K", "M", "G"})
-    if (is_limit(text, unit, most)) return std::string(text);
-  if (is_limit(text, "%", 100)) return std::string(text);
-  return failure("expected an amount of memory such as 48G or 90%, found " + in_quotes(text));
+  return is_limit(text, "K", most) || is_limit(text, "M", most) || is_limit(text, "G", most) ||
+         is_limit(text, "%", 100);
 }
-
-Result<std::string> parse_cpu_quota(std::string_view text) {
-  if (is_limit(text, "%", 100'000)) return std::string(text);
-  return failure("expected a share of one CPU's time such as 400%, found " + in_quotes(text));
-}
-
-Result<std::string> parse_cpu_weight(std::string_view text) {
-  if (is_limit(text, "", 10'000)) return std::string(text);
-  return failure("expected a whole number from 1 to 10000, found " + in_quotes(text));
-}
+bool is_cpu_quota(std::string_view text) { return is_limit(text, "%", 100'000); }
+bool is_cpu_weight(std::string_view text) { return is_limit(text, "", 10'000); }
 
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
 Result<std::string> parse_iam(std::string_view text, const std::string& what,
-                              const std::string& kind, std::size_t longest) {
+                              const std::string& kind) {
   const auto colons = std::count(text.begin(), text.end(), ':');
   const bool arn = text.starts_with("arn:aws") && colons == 5 && text.find(":iam::") != text.npos &&
                    text.find(":" + kind + "/") != text.npos;
@@ -241,15 +217,13 @@ Result<std::string> parse_iam(std::string_view text, const std::string& what,
   if (!arn && (text.find_first_of(":/") != text.npos))
     return failure("expected " + what + "'s name or its ARN (arn:aws:iam::123456789012:" + kind +
                    "/NAME), found " + in_quotes(text));
-  if (std::string wrong = wire::wrong_iam_name(name, longest); !wrong.empty())
+  if (std::string wrong = wire::wrong_iam_name(name, wire::longest_role_name); !wrong.empty())
     return failure(std::move(wrong));
   return std::string(text);
 }
-Result<std::string> parse_role(std::string_view text) {
-  return parse_iam(text, "a role", "role", wire::longest_role_name);
-}
+Result<std::string> parse_role(std::string_view text) { return parse_iam(text, "a role", "role"); }
 Result<std::string> parse_instance_profile(std::string_view text) {
-  return parse_iam(text, "an instance profile", "instance-profile", wire::longest_role_name);
+  return parse_iam(text, "an instance profile", "instance-profile");
 }
 
 Result<double> parse_positive_number(std::string_view text) {
@@ -278,32 +252,14 @@ Result<std::string> parse_topic(std::string_view text) {
                  in_quotes(text));
 }
 
-Result<std::string> parse_notified_event(std::string_view text) {
-  for (const std::string_view each : {"notice", "resumed", "finished", "failed", "deadline"})
-    if (text == each) return std::string(text);
-  return failure("expected notice, resumed, finished, failed or deadline, found " +
-                 in_quotes(text));
+bool is_notified_event(std::string_view text) {
+  constexpr std::array events{"notice", "resumed", "finished", "failed", "deadline"};
+  return std::ranges::find(events, text) != events.end();
 }
 
-Result<FleetId> parse_fleet_id(std::string_view text) {
-  if (text.empty() || has_line_break(text))
-    return failure("expected a fleet's id or a group's name");
-  if (!FleetId::fits(text)) return failure(in_quotes(text) + " is longer than 63 characters");
-  return FleetId(text);
-}
-
-Result<std::string> parse_environment_value(std::string_view text) { return std::string(text); }
-
-Result<std::string> parse_tag_value(std::string_view text) {
-  if (text.size() <= 256 && !has_line_break(text)) return std::string(text);
-  return failure("a tag's value has at most 256 characters and no line break");
-}
-
-Result<std::string> parse_volume_name(std::string_view text) {
-  if (text.find(before_index) == text.npos) return parse_tag_value(text);
-  return failure(in_quotes(text) +
-                 " has a colon, which begins the index in the name of an experiment's volume");
-}
+bool is_fleet_id(std::string_view text) { return is_line(text) && FleetId::fits(text); }
+bool is_any(std::string_view) { return true; }
+bool is_tag_value(std::string_view text) { return text.size() <= 256 && !has_line_break(text); }
 
 }  // namespace
 
@@ -316,17 +272,15 @@ const Scalar<std::string> folder_patterns{"patterns of folder names such as chec
                                           parse_folder_patterns};
 const Scalar<std::string> set_patterns{
     "the names of one save, such as model_{step}.pt optim_{step}.pt", parse_set_patterns};
-const Scalar<FileSystem> file_system{
-    .expected = "xfs or ext4", .choices = {{"xfs", FileSystem::Xfs}, {"ext4", FileSystem::Ext4}}};
 const Scalar<std::string> repository{"a git URL or a path", parse_repository};
 const Scalar<Duration> stall_duration{"never or a duration such as 10m", parse_stall};
-const Scalar<std::string> setup_command{"a command", parse_command};
-const Scalar<std::string> code_folder_path{"a folder, such as .", parse_code_folder};
+const Scalar<std::string> setup_command{.expected = "a command", .fits = is_command};
+const Scalar<std::string> code_folder_path{.expected = "a folder, such as .", .fits = is_line};
 const Scalar<std::string> commit_id{"a full commit id", parse_commit_id};
 const Scalar<SecretReference> secret_reference{"file:/PATH, env:NAME or ssm:/NAME",
                                                parse_secret_reference};
-const Scalar<std::string> command{"a command line", parse_command};
-const Scalar<std::string> user_name{"a user's name", parse_user_name};
+const Scalar<std::string> command{.expected = "a command line", .fits = is_command};
+const Scalar<std::string> user_name{.expected = "a user's name", .fits = is_user_name};
 const Scalar<PythonEnvironment> python_environment{"none, conda NAME or venv PATH",
                                                    parse_python_environment};
 const Scalar<std::optional<int>> stop_signal{.expected = "a signal such as SIGTERM, or none",
@@ -337,14 +291,16 @@ const Scalar<std::optional<int>> stop_signal{.expected = "a signal such as SIGTE
                                                          {"SIGHUP", SIGHUP},
                                                          {"none", std::nullopt}}};
 const Scalar<Duration> duration{"a duration such as 90s or 2h30m", parse_duration};
-const Scalar<int> attempts{"a whole number from 1 to 1000", parse_attempts};
+const Scalar<int> attempts{"a whole number from 1 to 1000", parse_between<1, 1000>};
 const Scalar<int> gpu_count{"a whole number from 0 to 64, or auto", parse_gpu_count};
 const Scalar<bool> cache_place{.expected = "instance-store or storage",
                                .choices = {{"instance-store", true}, {"storage", false}}};
-const Scalar<std::string> memory_amount{"an amount of memory such as 48G or 90%",
-                                        parse_memory_amount};
-const Scalar<std::string> cpu_quota{"a share of one CPU's time such as 400%", parse_cpu_quota};
-const Scalar<std::string> cpu_weight{"a whole number from 1 to 10000", parse_cpu_weight};
+const Scalar<std::string> memory_amount{.expected = "an amount of memory such as 48G or 90%",
+                                        .fits = is_memory_amount};
+const Scalar<std::string> cpu_quota{.expected = "a share of one CPU's time such as 400%",
+                                    .fits = is_cpu_quota};
+const Scalar<std::string> cpu_weight{.expected = "a whole number from 1 to 10000",
+                                     .fits = is_cpu_weight};
 const Scalar<std::string> role{"a role's name or ARN", parse_role};
 const Scalar<std::string> instance_profile{"an instance profile's name or ARN",
                                            parse_instance_profile};
@@ -357,17 +313,19 @@ const Scalar<GiveUp> give_up{.expected = "scale-to-zero, hold or cancel",
                                          {"cancel", GiveUp::Cancel}}};
 const Scalar<double> positive_number{"a number above 0", parse_positive_number};
 const Scalar<std::string> topic{"a topic's ARN", parse_topic};
-const Scalar<std::string> notified_event{"notice, resumed, finished, failed or deadline",
-                                         parse_notified_event};
+const Scalar<std::string> notified_event{
+    .expected = "notice, resumed, finished, failed or deadline", .fits = is_notified_event};
 const Scalar<FleetKind> fleet_kind{
     .expected = "spot-fleet, ec2-fleet or auto-scaling-group",
     .choices = {{"spot-fleet", FleetKind::SpotFleet},
                 {"ec2-fleet", FleetKind::Ec2Fleet},
                 {"auto-scaling-group", FleetKind::AutoScalingGroup}}};
-const Scalar<FleetId> fleet_id{"a fleet's id or a group's name", parse_fleet_id};
-const Scalar<std::string> environment_value{"text", parse_environment_value};
-const Scalar<std::string> tag_value{"a tag's value", parse_tag_value};
-const Scalar<std::string> volume_name{"a tag's value", parse_volume_name};
+const Scalar<FleetId> fleet_id{
+    .expected = "a fleet's id or a group's name, of at most 63 characters", .fits = is_fleet_id};
+const Scalar<std::string> environment_value{.expected = "text", .fits = is_any};
+const Scalar<std::string> tag_value{
+    .expected = "a tag's value of at most 256 characters, without a line break",
+    .fits = is_tag_value};
 
 std::string wrong_variable_name(std::string_view name) {
   const bool good = !name.empty() && !only(name.substr(0, 1), digits) &&

@@ -2,6 +2,8 @@
 // type of job.yaml; its message lacks the key, which the reader adds.
 #pragma once
 
+#include <concepts>
+
 #include "agent/config/job.hpp"
 
 namespace spotter::config {
@@ -36,10 +38,15 @@ template <class T>
 struct Scalar {
   std::string_view expected;  // "a duration such as 90s": what a message says was expected
   Result<T> (*read)(std::string_view text) = nullptr;
-  Choices<T> choices = {};  // without `read`: it is one of these
+  Choices<T> choices = {};                        // without `read`: it is one of these
+  bool (*fits)(std::string_view text) = nullptr;  // or a text of which this is true
 
   Result<T> parse(std::string_view text) const {
-    return read != nullptr ? read(text) : choose<T>(text, choices);
+    if (read != nullptr) return read(text);
+    if (fits == nullptr) return choose<T>(text, choices);
+    if constexpr (std::constructible_from<T, std::string_view>)
+      if (fits(text)) return T(text);
+    return failure("expected " + std::string(expected) + ", found " + in_quotes(text));
   }
 };
 
@@ -49,13 +56,7 @@ extern const Scalar<std::string> path_below_mount;  // relative, without ".."
 extern const Scalar<std::string> file_patterns;     // "*.h5": names, not paths
 extern const Scalar<std::string> set_patterns;      // guard/moments.hpp
 extern const Scalar<std::string> folder_patterns;   // "checkpoint-*"
-extern const Scalar<FileSystem> file_system;
 extern const Scalar<std::string> folder_path;       // absolute, of a file or folder
-extern const Scalar<std::string> host_name;         // or an address
-extern const Scalar<std::string> mount_options;     // a,b=c; those that Spotter needs are refused
-extern const Scalar<std::string> efs_id;            // fs-..., or a DNS name
-extern const Scalar<std::string> efs_access_point;  // fsap-...
-extern const Scalar<std::string> sshfs_source;      // [user@]host:/path
 extern const Scalar<std::uint16_t> port;
 extern const Scalar<std::string> volume_type;  // gp3
 extern const Scalar<int> volume_rate;          // IOPS or MiB/s
@@ -90,7 +91,6 @@ extern const Scalar<FleetKind> fleet_kind;
 extern const Scalar<FleetId> fleet_id;
 extern const Scalar<std::string> environment_value;  // any text, the empty one, too
 extern const Scalar<std::string> tag_value;          // EC2: at most 256 characters
-extern const Scalar<std::string> volume_name;        // of the tag that names the job's volume
 
 // The error in the name of a trainer's variable, or of a tag; empty: none.
 std::string wrong_variable_name(std::string_view name);

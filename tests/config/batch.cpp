@@ -69,7 +69,7 @@ TEST(Batch, SaysWhatIsWrong) {
   has(problem("    timeout: 59s\n"), "60s at least");
   has(problem("    gpus: 1\n"), "GPU");
   has(problem("    environment: {AWS_BATCH_JOB_ID: x}\n"), "AWS Batch's own");
-  has(problem("    queue: 'a b'\n"), "is no name for AWS Batch");
+  has(problem("    queue: 'a b'\n"), "expected a name for AWS Batch");
   has(problem("    volumes: [{mount: /a}]\n"), "one of efs and host");
   has(problem("    volumes: [{efs: a, host: /b, mount: /a}]\n"), "one of efs and host");
   has(problem("    instance_typs: [g5]\n"), "did you mean 'instance_types'?");

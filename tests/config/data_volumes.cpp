@@ -62,7 +62,7 @@ TEST(DataVolumes, AreRefusedWithWhatIsWrong) {
   };
   mentions(wrong("mount: /m/d"), "storage[1].data: the key 'snapshot' is missing");
   mentions(wrong("snapshot: snap-1"), "the key 'mount' is missing");
-  mentions(wrong("snapshot: vol-1, mount: /m/d"), "'vol-1' is no snapshot's id");
+  mentions(wrong("snapshot: vol-1, mount: /m/d"), "expected a snapshot's id such as");
   mentions(wrong("snapshot: snap-1, mount: d"), "storage[1].data.mount");
   mentions(wrong("snapshot: snap-1, mount: /m/d, initialization_rate: 99"), "from 100 to 300");
   mentions(wrong("snapshot: snap-1, mount: /m/d, initialization_rate: 301"), "from 100 to 300");

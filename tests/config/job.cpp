@@ -147,7 +147,7 @@ on_failure: {then: hodl}
             "job.yaml:2:1: unknown key 'storge'; did you mean 'storage'?\n"
             "job.yaml:5:13: code.revision: 'main' is not 40 hexadecimal digits; a branch name "
             "moves; give the full commit id: git rev-parse HEAD\n"
-            "job.yaml:7:12: trainer.command: the command is empty\n"
+            "job.yaml:7:12: trainer.command: expected a command line, found ''\n"
             "job.yaml:8:15: trainer.stop_grace: '90' has no unit; write 90s, 90m or, for example, "
             "2h30m\n"
             "job.yaml:9:8: trainer.env: expected a mapping of names to values, found a list\n"
@@ -209,8 +209,9 @@ const Wrong shapes[] = {
     {"limits: {hours: many}", ":4:17: limits.hours: expected a number above 0, found 'many'"},
     {"limits: {dollars: -3}", ":4:19: limits.dollars: expected a number above 0, found '-3'"},
     {"on_failure: {attempts_without_progress: 2.5}",
-     ":4:41: on_failure.attempts_without_progress: expected a whole number from 1 to 1000, found "
-     "'2.5'"},
+     ":4:41: on_failure.attempts_without_progress: '2.5' is no whole number from 1 to 1000"},
+    {"on_failure: {starts_per_attempt: 0}",
+     ":4:34: on_failure.starts_per_attempt: '0' is no whole number from 1 to 1000"},
     {"fleet: {kind: spotfleet, id: sfr-1}",
      ":4:15: fleet.kind: 'spotfleet' is not one of spot-fleet, ec2-fleet, auto-scaling-group; did "
      "you mean 'spot-fleet'?"},
@@ -260,8 +261,8 @@ const Wrong codes[] = {
     {"code: {folder: ., token: env:TOKEN}",
      ":4:26: code.token: 'folder' is given, too: is the code in a folder here, or in a "
      "repository?"},
-    {"code: {folder: \"\"}", ":4:16: code.folder: expected a folder, such as ."},
-    {"setup: [\" \"]", ":4:9: setup: the command is empty"},
+    {"code: {folder: \"\"}", ":4:16: code.folder: expected a folder, such as ., found ''"},
+    {"setup: [\" \"]", ":4:9: setup: expected a command, found ' '"},
     {"setup: {pip: install}", ":4:8: setup: expected a command, found a mapping"},
     {"on_failure: {stall: 10s}",
      ":4:21: on_failure.stall: '10s': a step may take long, and a checkpoint longer; wait for at "
@@ -299,7 +300,7 @@ INSTANTIATE_TEST_SUITE_P(Storages, WrongJob, testing::ValuesIn(storages));
 #define WITH_TRAINER(more) \
   "!job: a\nstorage: {ebs: {tag: {Name: v}}}\ntrainer: {command: x, " more "}\n"
 const Wrong trainers[] = {
-    {WITH_TRAINER("user: '0; rm'"), ":3:29: trainer.user: '0; rm' is not a user's name"},
+    {WITH_TRAINER("user: '0; rm'"), ":3:29: trainer.user: expected a user's name, found '0; rm'"},
     {WITH_TRAINER("environment: docker x"),
      ":3:36: trainer.environment: 'docker x' is not an environment: none, conda NAME or venv "
      "PATH"},

@@ -132,7 +132,7 @@ TEST(Launch, OfPoolsSaysWhatDoesNotFit) {
   expect(two_regions + "  type: auto-scaling-group\n", "does not wait at target 0");
   expect("  pools: []\n", "expected a list of pools");
   expect("  pools: [{region: us-east-2}]\n", "launch.pools[0]: the key 'types' is missing");
-  expect("  pools: [{region: Ohio, types: g5.xlarge}]\n", "'Ohio' is no region");
+  expect("  pools: [{region: Ohio, types: g5.xlarge}]\n", "expected a region such as");
   expect("  pools: [{types: g5.xlarge}, {types: g6.xlarge}]\n",
          "give all types and zones of a region in one entry");
   expect("  pools: [{types: g5.xlarge}, {region: us-east-2, types: g5.xlarge}]\n",
@@ -239,7 +239,7 @@ TEST(Launch, RunsInACapacityReservation) {
   EXPECT_NE(instead("[p5.48xlarge]", "[p5.48xlarge, p4d.24xlarge]").find("one instance type"),
             std::string::npos);
   EXPECT_NE(instead("  zones: [us-west-2a]\n", "").find("is in one zone"), std::string::npos);
-  EXPECT_NE(instead("cr-0123456789abcdef0", "r-1").find("no capacity reservation's id"),
+  EXPECT_NE(instead("cr-0123456789abcdef0", "r-1").find("expected a capacity reservation's id"),
             std::string::npos);
 }
 
@@ -316,8 +316,8 @@ TEST(Launch, SaysWhatIsWrong) {
   has(replaced("g4dn.xlarge", "g5.xlarge"), "instance_types: g5.xlarge is there twice");
   has(problem("  zones: [us-west-2a, us-west-2b, us-west-2a]\n"),
       "zones: us-west-2a is there twice");
-  has(replaced("ami-0123", "debian"), "is no image");
-  has(replaced("g5.xlarge", "g5"), "is no instance type");
+  has(replaced("ami-0123", "debian"), "expected an image such as");
+  has(replaced("g5.xlarge", "g5"), "expected an instance type such as");
   has(replaced("{ebs: {tag: {Name: v}}}", "{folder: {path: /data}}") +
           problems_of("job: a\nstorage: {folder: {path: /d}}\ntrainer: {command: a}\n" +
                       std::string(launch_needs) + "  volume: {size: 1, zone: a}\n"),

@@ -139,9 +139,7 @@ TEST(Sweep, SaysWhatIsWrongWithItsStop) {
   const auto wrong = [](const std::string& stop, const std::string& more = by_accuracy) {
     return problems_of(with_stop(stop, more));
   };
-  EXPECT_EQ(wrong("median"),
-            "job.yaml:7:9: sweep.stop: 'median' is no rule by which experiments are stopped: there "
-            "is asha\n");
+  EXPECT_EQ(wrong("median"), "job.yaml:7:9: sweep.stop: 'median' is not one of asha\n");
   EXPECT_EQ(wrong("{first: 500}"), "job.yaml:7:9: sweep.stop: the key 'rule' is missing\n");
   EXPECT_EQ(
       wrong("{rule: asha, reduction: 1}"),
@@ -205,7 +203,7 @@ TEST(Sweep, SaysWhatIsWrong) {
         << range;
   }
   EXPECT_NE(wrong("sweep: {random: {sets: 10001, seed: 1, parameters: {a: 1}}}\n")
-                .find("'10001' is no number of sets from 1 to 10,000"),
+                .find("'10001' is no whole number from 1 to 10000"),
             std::string::npos);
 }
 

@@ -126,7 +126,7 @@ class DataVolumes(life.Life):
                               env={"SPOTTER_MOUNT": "/mnt/spotter"}, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=30, check=False)
         self.assertEqual(done.returncode, 2, done.stderr)
-        for words in ("'vol-1' is no snapshot's id", "expected exactly one state, found 2",
+        for words in ("expected a snapshot's id", "expected exactly one state, found 2",
                       "the state is kept on `ebs`"):
             self.assertIn(words, done.stderr)
 
