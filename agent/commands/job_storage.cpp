@@ -13,11 +13,11 @@
 #include "agent/aws/formats/tags.hpp"
 #include "agent/aws/s3/objects.hpp"
 #include "agent/aws/settings/settings.hpp"
-#include "agent/config/file.hpp"
 #include "agent/config/prepare.hpp"
 #include "agent/config/run.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/host/cold.hpp"
+#include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/machines.hpp"
 #include "agent/launch/requests.hpp"
@@ -192,8 +192,7 @@ Result<Paths> packages_here(const config::Package& package, const std::string& j
 }
 
 Result<std::string> content_of(const std::string& path) {
-  auto file = TRY(behind(path, config::read_small_file(path, package_limit)));
-  return std::move(file.content);
+  return behind(path, io::read_text(path, package_limit));
 }
 
 // The key is in the instances' shell, in an address, and on their disk.

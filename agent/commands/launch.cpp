@@ -13,7 +13,6 @@
 #include "agent/commands/logs.hpp"
 #include "agent/commands/machines.hpp"
 #include "agent/commands/watch.hpp"
-#include "agent/config/file.hpp"
 #include "agent/config/values.hpp"
 #include "agent/launch/places.hpp"
 #include "agent/launch/requests.hpp"

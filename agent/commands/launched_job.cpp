@@ -8,7 +8,6 @@
 #include "agent/commands/commands.hpp"
 #include "agent/commands/job_storage.hpp"
 #include "agent/commands/machines.hpp"
-#include "agent/config/file.hpp"
 #include "agent/config/sweep.hpp"
 
 namespace spotter::command {
@@ -50,9 +49,8 @@ Result<void> add_file(std::map<std::string, std::string>& files, const std::stri
     return failure(job_file + ": " + name +
                    " would not be on the instances: put it beside job.yaml, or into S3");
   const auto folder = fs::path(job_file).parent_path();
-  const auto file =
-      TRY(behind(name, config::read_small_file(folder / name, config::sets_size_limit)));
-  files[fs::path(name).filename()] = file.content;
+  files[fs::path(name).filename()] =
+      TRY(behind(name, io::read_text(folder / name, config::sets_size_limit)));
   return {};
 }
 
@@ -112,18 +110,18 @@ Result<config::Job> job_to_launch(const std::string& job_file) {
 
 Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work,
                                  const std::optional<config::Sending>& sending, bool holds) {
-  auto text = TRY(behind("cannot read the job: " + job_file,
-                         config::read_small_file(job_file, config::job_size_limit)));
+  auto text = TRY(
+      behind("cannot read the job: " + job_file, io::read_text(job_file, config::job_size_limit)));
   auto job = TRY(job_to_launch(job_file));
   if (holds) {
-    text.content = TRY(held(text.content, job_file));
+    text = TRY(held(text, job_file));
     job.on_failure.then = config::GiveUp::Hold;
   }
-  std::map<std::string, std::string> files{{"job.yaml", text.content}};
+  std::map<std::string, std::string> files{{"job.yaml", text}};
   job.sending = sending;
   if (sending)
     files["send"] = wire::to_url(sending->to) + "\n" + joined(sending->paths, "\n") + "\n";
-  const auto names = config::parse_job(text.content, config::Environment::of_root());
+  const auto names = config::parse_job(text, config::Environment::of_root());
   for (const std::string& name :
        {names->channels.document, names->sweep ? names->sweep->source : std::string()}) {
     TRY(add_file(files, job_file, name));

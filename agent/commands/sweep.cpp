@@ -18,6 +18,7 @@
 #include "agent/commands/fleets.hpp"
 #include "agent/commands/launched_job.hpp"
 #include "agent/commands/machines.hpp"
+#include "agent/commands/results.hpp"
 #include "agent/commands/results_gather.hpp"
 #include "agent/config/array_index.hpp"
 #include "agent/io/log.hpp"

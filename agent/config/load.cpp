@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "agent/config/file.hpp"
 #include "agent/config/job.hpp"
 #include "agent/config/secrets.hpp"
 #include "agent/config/sweep.hpp"
 #include "agent/config/values.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::config {
 
@@ -39,9 +39,9 @@ Result<void, std::vector<Problem>> read_list(const std::filesystem::path& folder
   auto& sweep = *job.sweep;
   if (sweep.source.empty() || sweep.source.starts_with("s3://")) return {};
   const std::string list = folder / sweep.source;
-  const auto text = read_small_file(list, sets_size_limit);
+  const auto text = io::read_text(list, sets_size_limit);
   if (!text) return problem("sweep.parameters: " + list + ": " + text.error().message);
-  auto sets = read_sets(text->content, list, job.trainer);
+  auto sets = read_sets(*text, list, job.trainer);
   if (!sets) return problem(sets.error().message);
   sweep.source.clear();
   sweep.sets = std::move(*sets);
@@ -50,15 +50,15 @@ Result<void, std::vector<Problem>> read_list(const std::filesystem::path& folder
 
 // A folder is the launching machine's; on an instance stands beside job.yaml where it was sent to.
 Result<void, std::vector<Problem>> find_code(const std::filesystem::path& folder, Code& code) {
-  const auto sent = read_small_file(folder / code_sent, job_size_limit);
+  const auto sent = io::read_text(folder / code_sent, job_size_limit);
   if (!sent) {
     std::error_code error;
     code.folder = std::filesystem::absolute(folder / code.folder, error).lexically_normal();
     return {};
   }
-  const auto end = std::min(sent->content.find('\n'), sent->content.size());
-  code.repository = sent->content.substr(0, end);
-  code.revision = sent->content.substr(end == sent->content.size() ? end : end + 1);
+  const auto end = std::min(sent->find('\n'), sent->size());
+  code.repository = sent->substr(0, end);
+  code.revision = sent->substr(end == sent->size() ? end : end + 1);
   while (code.revision.ends_with('\n')) code.revision.pop_back();
   if (!commit_id.parse(code.revision) || !wire::parse_s3_url(code.repository))
     return problem("code.folder: " + (folder / code_sent).string() + " is damaged");
@@ -69,17 +69,17 @@ Result<void, std::vector<Problem>> find_code(const std::filesystem::path& folder
 
 Result<Job, std::vector<Problem>> load_job(const std::string& path,
                                            const Environment& environment) {
-  const auto file = read_small_file(path, job_size_limit);
+  const auto file = io::read_text(path, job_size_limit);
   if (!file) return problem("cannot read the job: " + file.error().message);
-  auto job = parse_job(file->content, environment);
+  auto job = parse_job(*file, environment);
   const auto folder = std::filesystem::path(path).parent_path();
   if (job && job->code && !job->code->folder.empty()) TRY(find_code(folder, *job->code));
   if (job && job->sweep) TRY(read_list(folder, *job));
   if (!job || job->channels.document.empty()) return job;
   const std::string document = folder / job->channels.document;
-  const auto text = read_small_file(document, job_size_limit);
+  const auto text = io::read_text(document, job_size_limit);
   if (!text) return problem("channels: " + document + ": " + text.error().message);
-  auto channels = wire::parse_input_data_config(text->content);
+  auto channels = wire::parse_input_data_config(*text);
   if (!channels) return problem("channels: " + document + ": " + channels.error().message);
   job->channels.all = std::move(*channels);
   return job;

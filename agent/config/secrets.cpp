@@ -1,10 +1,9 @@
 #include "agent/config/secrets.hpp"
 
 #include <openssl/crypto.h>
-#include <sys/stat.h>
 
 #include "agent/aws/settings/settings.hpp"
-#include "agent/config/file.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::config {
 namespace {
@@ -20,9 +19,11 @@ Result<Secret> checked(std::string value) {
 }
 
 Result<ResolvedSecret> from_file(const std::string& path) {
-  auto file = TRY(read_small_file(path, secret_size_limit));
-  auto secret = TRY(checked(std::move(file.content)));
-  const bool open_to_all = (file.mode & S_IROTH) != 0;
+  auto text = TRY(io::read_text(path, secret_size_limit));
+  auto secret = TRY(checked(std::move(text)));
+  std::error_code error;
+  const auto all = fs::status(path, error).permissions() & fs::perms::others_read;
+  const bool open_to_all = !error && all != fs::perms::none;
   return ResolvedSecret{std::move(secret), open_to_all ? path + " holds a secret and everybody " +
                                                              "can read it: chmod 600 " + path
                                                        : ""};

@@ -136,15 +136,19 @@ Result<void, std::error_code> each_piece(int file, const TakePiece& take) {
 }
 
 Result<std::string, std::error_code> read_to_end(int file, std::size_t limit) {
-  std::string bytes;
-  bool fits = true;
-  TRY(each_piece(file, [&](std::string_view piece) {
-    fits = bytes.size() + piece.size() <= limit;
-    if (fits) bytes.append(piece);
-    return fits;
-  }));
-  if (!fits) return refused(std::errc::file_too_large);
-  return bytes;
+  std::string bytes;  // read into directly: what may be a secret is nowhere else
+  for (std::size_t size = 0; size <= limit;) {
+    bytes.resize(size + std::min(piece_size, limit - size) + 1);
+    const auto n = ::read(file, bytes.data() + size, bytes.size() - size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return last_error();
+    size += static_cast<std::size_t>(n);
+    if (n == 0) {
+      bytes.resize(size);
+      return bytes;
+    }
+  }
+  return refused(std::errc::file_too_large);
 }
 
 std::string read_at(int file, std::uint64_t at, std::size_t most) {
@@ -164,6 +168,14 @@ Result<std::string, std::error_code> read_file(const fs::path& path, std::size_t
   struct stat status {};
   const Descriptor file = TRY(open_regular(path, status));
   return read_to_end(file.get(), limit);
+}
+
+Result<std::string> read_text(const fs::path& path, std::size_t limit) {
+  return read_file(path, limit).map_error([limit](const std::error_code& it) {
+    if (it == std::errc::invalid_argument) return Error{"not a regular file"};
+    if (it != std::errc::file_too_large) return Error{it.message()};
+    return Error{"larger than " + std::to_string(limit / 1024) + " KiB"};
+  });
 }
 
 Result<void, std::error_code> read_lines(const fs::path& path, std::size_t longest,

@@ -88,6 +88,8 @@ Result<void, std::error_code> replace_file(const std::string& path, std::string_
 // The whole content of a regular file. std::errc::file_too_large when it is longer than `limit`
 // bytes.
 Result<std::string, std::error_code> read_file(const fs::path& path, std::size_t limit);
+// The same with the failure in words for a person, without the path.
+Result<std::string> read_text(const fs::path& path, std::size_t limit);
 
 // A regular file of a folder that others may change, for reading; no other is waited for (EINVAL).
 // EPERM: a link there leads to what its owner might not read, as it is neither that user's nor

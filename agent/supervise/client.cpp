@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <sstream>
 
-#include "agent/config/file.hpp"
 #include "agent/supervise/processes.hpp"
 
 namespace spotter::supervise {
@@ -21,8 +20,8 @@ template <class T>
 Result<std::optional<T>> read_as(const std::string& path, Result<T> (*parse)(std::string_view)) {
   if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) return std::nullopt;
   constexpr std::size_t limit = 64U << 10;
-  const auto file = TRY(behind("cannot read " + path, config::read_small_file(path, limit)));
-  auto read = parse(file.content);
+  const auto file = TRY(behind("cannot read " + path, io::read_text(path, limit)));
+  auto read = parse(file);
   if (!read && wire::is_newer(read.error())) return failure(path + ": " + read.error().message);
   if (!read) return failure(path + " is damaged: " + read.error().message);
   return *std::move(read);

@@ -15,9 +15,9 @@
 #include "agent/base/result.hpp"
 #include "agent/commands/machine/machine.hpp"
 #include "agent/commands/machine/set_up_script.hpp"
-#include "agent/config/file.hpp"
 #include "agent/config/job.hpp"
 #include "agent/io/child.hpp"
+#include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
 
 namespace spotter::command {
@@ -29,8 +29,8 @@ constexpr int deepest = 3;  // requirements that name others
 
 // A larger one, such as a wheel, by its size and time.
 std::string content_of(const fs::path& path) {
-  const auto file = config::read_small_file(path, config::job_size_limit);
-  if (file) return file->content;
+  const auto file = io::read_text(path, config::job_size_limit);
+  if (file) return *file;
   std::error_code error;
   const auto size = fs::file_size(path, error);
   if (error) return {};
