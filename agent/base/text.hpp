@@ -1,11 +1,12 @@
-// A number whose text is nothing else; text in pieces, joined, without the space around it, in
-// lower case, bytes in hexadecimal, or a word for a POSIX shell.
+// A number whose text is nothing else, or by a format; text in pieces, joined, without the space
+// around it, in lower case, bytes in hexadecimal, or a word for a POSIX shell.
 #pragma once
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <concepts>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -35,6 +36,14 @@ std::optional<Number> number_of_text(std::string_view text) {
   return static_cast<Number>(value);
 }
 #endif
+
+// By a format of std::snprintf, however long it becomes.
+template <class... Values>
+std::string printed(const char* format, Values... values) {
+  std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, format, values...)), '\0');
+  std::snprintf(text.data(), text.size() + 1, format, values...);
+  return text;
+}
 
 // Takes the text before the next `end` from `rest`, and `end` with it; all where there is none.
 inline std::string_view take_until(std::string_view& rest, char end) {

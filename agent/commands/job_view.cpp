@@ -1,11 +1,10 @@
 #include "agent/commands/job_view.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "agent/aws/formats/tags.hpp"
 #include "agent/base/json.hpp"
+#include "agent/base/text.hpp"
 #include "agent/launch/fallback.hpp"
 #include "agent/wire/status.hpp"
 
@@ -242,13 +241,9 @@ class View {
     for (const wire::Instance& it : seen_.instances) {
       if (!is_up(it) || !it.lifecycle.empty()) continue;
       const auto price = seen_.on_demand_prices.find(it.type.str());
-      std::string cost = ", price unknown";
-      if (price != seen_.on_demand_prices.end()) {
-        std::array<char, 64> digits{};
-        std::snprintf(digits.data(), digits.size(), ", $%.4g an hour", price->second);
-        cost = digits.data();
-      }
-      all = both(all, it.id.str() + cost);
+      all = both(all, it.id.str() + (price == seen_.on_demand_prices.end()
+                                         ? ", price unknown"
+                                         : printed(", $%.4g an hour", price->second)));
     }
     if (!all.empty()) view_["on_demand"] = all;
   }
@@ -305,21 +300,15 @@ std::string line_of(const json& view, std::size_t experiment, double now) {
     const auto found = view.find(name);
     return found != view.end() && found->is_number() ? found->dump() : std::string("-");
   };
-  std::string loss = "-";
-  if (view.contains("loss") && view["loss"].is_number()) {
-    std::array<char, 32> digits{};
-    std::snprintf(digits.data(), digits.size(), "%.5g", number(view, "loss"));
-    loss = digits.data();
-  }
+  const bool has_loss = view.contains("loss") && view["loss"].is_number();
+  const std::string loss = has_loss ? printed("%.5g", number(view, "loss")) : "-";
   const std::string stage =
       wire::printable(std::string(wire::stage_words(text_field(view, "stage"))));
   const double updated = number(view, "updated");
   const std::string seen = updated > 0 ? ago(updated, now) : "-";
-  std::array<char, 256> line{};
-  std::snprintf(line.data(), line.size(), "%6zu  %-23.23s %12s %12s  %-12s %s\n", experiment,
-                stage.c_str(), shown("step").c_str(), loss.c_str(), seen.c_str(),
-                wire::printable(text_field(view, "instance")).substr(0, 80).c_str());
-  return line.data();
+  return printed("%6zu  %-23.23s %12s %12s  %-12s %s\n", experiment, stage.c_str(),
+                 shown("step").c_str(), loss.c_str(), seen.c_str(),
+                 wire::printable(text_field(view, "instance")).substr(0, 80).c_str());
 }
 
 }  // namespace spotter::command

@@ -45,7 +45,7 @@ struct Cost {
   wire::WallTime latest{};
 };
 
-std::string hours_text(double hours) { return launch::figure("%.1f", hours) + " h"; }
+std::string hours_text(double hours) { return printed("%.1f", hours) + " h"; }
 
 // A price that was given goes before AWS's; an unknown one is guessed by the other.
 Result<PoolPrices> settled(const PlanOptions& options, const JobPlace* place,
@@ -144,8 +144,8 @@ Cost cost_of(const Order& order, const Place& place, const PlanOptions& options)
 std::string assumption(const Order& order, const PlanOptions& options) {
   std::string text =
       "an average, as the watcher reckons before it has seen any spot capacity: it lasts " +
-      launch::figure("%g", options.lasts) + " h and is gone for " +
-      launch::figure("%g", options.gone) + " h at a time; prices stay";
+      printed("%g", options.lasts) + " h and is gone for " + printed("%g", options.gone) +
+      " h at a time; prices stay";
   if (order.places.size() > 1) text += "; as if each region were the only one";
   return text;
 }

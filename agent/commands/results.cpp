@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <set>
 
 #include "agent/base/text.hpp"
@@ -155,7 +154,7 @@ struct Column {
 using Cell = std::string (*)(const Summary& summary, const wire::CurvePoint& last);
 
 std::string shown(const std::optional<double>& value) {
-  return value ? short_number(*value) : std::string();
+  return value ? printed("%.5g", *value) : std::string();
 }
 
 struct Own {
@@ -352,12 +351,6 @@ std::string parameter_text(const Summary& summary, const std::string& name) {
   for (const sweep::Parameter& parameter : summary.parameters)
     if (parameter.name == name) return parameter.text;
   return {};
-}
-
-std::string short_number(double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%.5g", value);
-  return text.data();
 }
 
 Result<SortOrder> sort_order(const Summaries& all, const std::string& asked,

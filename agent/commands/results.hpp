@@ -43,7 +43,5 @@ std::vector<std::string> parameter_names(const Summaries& all);
 std::vector<std::string> differing(const Summaries& all);
 // Empty: it has no such parameter.
 std::string parameter_text(const sweep::Summary& summary, const std::string& name);
-// A number for people: 0.98765; `digits` significant ones.
-std::string short_number(double value);
 
 }  // namespace spotter::command

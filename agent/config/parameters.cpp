@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <random>
 
 #include "agent/base/text.hpp"
@@ -18,8 +17,7 @@ bool has(std::string_view characters, char one) { return characters.find(one) !=
 
 // Rounded to six digits, so that its text is exactly the value drawn.
 Parameter number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
+  const std::string text = printed("%.6g", value);
   return {{}, text, text};
 }
 

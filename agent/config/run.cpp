@@ -150,9 +150,8 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
 }
 
 std::string run_directory_of(const config::Job& job) {
-  char hash[32];
-  std::snprintf(hash, sizeof hash, "%016zx", std::hash<std::string>()(job.home()));
-  return folder_of_runs() / (name_of_runs() + hash);
+  return folder_of_runs() /
+         (name_of_runs() + printed("%016zx", std::hash<std::string>()(job.home())));
 }
 
 std::vector<std::string> run_directories() {

@@ -14,6 +14,7 @@
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/s3/checksum.hpp"
 #include "agent/aws/s3/objects.hpp"
+#include "agent/base/text.hpp"
 #include "agent/data/fetched.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/io/files.hpp"
@@ -237,9 +238,7 @@ constexpr std::chrono::seconds time_at_risk{1};
 constexpr std::chrono::milliseconds turn_at_most{100};
 
 std::string gigabytes(std::uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f GB", static_cast<double>(bytes) / 1e9);
-  return text;
+  return printed("%.3f GB", static_cast<double>(bytes) / 1e9);
 }
 
 class Download {

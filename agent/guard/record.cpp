@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdio>
 #include <initializer_list>
 #include <tuple>
 
@@ -328,9 +327,7 @@ std::string bytes_text(std::uint64_t bytes) {
   double value = static_cast<double>(bytes) / thousand;
   std::size_t unit = 0;
   for (; value >= thousand && unit + 1 < std::size(units); ++unit) value /= thousand;
-  char text[40];
-  std::snprintf(text, sizeof text, value < 10 ? "%.1f %s" : "%.0f %s", value, units[unit]);
-  return text;
+  return printed(value < 10 ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
 
 std::string sum_of_parts(const std::vector<Part>& parts) {

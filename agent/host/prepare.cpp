@@ -12,6 +12,7 @@
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/s3/crc.hpp"
 #include "agent/aws/settings/settings.hpp"
+#include "agent/base/text.hpp"
 #include "agent/data/download.hpp"
 #include "agent/data/fetched.hpp"
 #include "agent/data/fifo.hpp"
@@ -312,10 +313,9 @@ Result<std::vector<Filled>> fill(const Fill& request, const Stopping& stop,
   std::vector<Filled> filled;
   for (const config::Source& source : sources) {
     const auto one = TRY(bring(request, source, *user, stop));
-    char size[32];
-    std::snprintf(size, sizeof size, "%.3f GB", static_cast<double>(one.bytes) / 1e9);
     said(source.to + " has " + std::to_string(one.files) + " files of " + source.from + ", " +
-         std::to_string(one.fetched) + " of them fetched now, " + size);
+         std::to_string(one.fetched) + " of them fetched now, " +
+         printed("%.3f GB", static_cast<double>(one.bytes) / 1e9));
     if (is_s3(source)) remove_partials(request, source);
     filled.push_back(one);
   }

@@ -11,8 +11,9 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstdio>
 #include <memory>
+
+#include "agent/base/text.hpp"
 
 namespace spotter::io {
 namespace {
@@ -146,9 +147,7 @@ Result<void, std::error_code> each_in(int directory,
 std::string temporary_name(const std::string& name) {
   unsigned chance = 0;
   if (::getentropy(&chance, sizeof chance) != 0) chance = static_cast<unsigned>(::getpid());
-  char digits[9];
-  std::snprintf(digits, sizeof digits, "%08x", chance);
-  return ".tmp-" + name + "-" + digits;
+  return ".tmp-" + name + printed("-%08x", chance);
 }
 
 Result<void, std::error_code> fill(Descriptor file, std::string_view bytes, mode_t mode) {

@@ -39,7 +39,7 @@ capacity::Spells spells_at(const Sight& sight) {
 }
 
 std::string left_text(const Remaining& work) {
-  return figure("%.0f", work.part * 100) + " % left, about " + figure("%.1f", work.hours) + " h";
+  return printed("%.0f", work.part * 100) + " % left, about " + printed("%.1f", work.hours) + " h";
 }
 
 // Without launch.work, as an agent needs none, by the job's own pace alone.
@@ -207,7 +207,8 @@ std::optional<OwnOutlook> own_outlook(const config::Job& job,
 
 std::string text_of(const OwnOutlook& it) {
   std::string text = it.due ? "by " + wire::to_rfc3339(*it.due) : "";
-  if (it.within) text = "within " + figure("%.4g", hours_of(*it.within)) + " h of its first launch";
+  if (it.within)
+    text = "within " + printed("%.4g", hours_of(*it.within)) + " h of its first launch";
   if (it.work) text += "; " + left_text(*it.work);
   if (it.latest) text += "; on demand from " + wire::to_rfc3339(*it.latest) + " at the latest";
   if (it.trouble != Trouble::None) text += "; " + std::string(words_of(it.trouble));
@@ -221,11 +222,11 @@ std::string text_of(const Outlook& it) {
               : "on demand from " + wire::to_rfc3339(it.latest) + " at the latest";
   if (it.spot > 0 && it.on_demand > 0) {
     const double cheaper = 100 * (1 - it.spot / it.on_demand);
-    text += "; spot in " + it.zone + " is " + figure("%.0f", std::abs(cheaper)) +
+    text += "; spot in " + it.zone + " is " + printed("%.0f", std::abs(cheaper)) +
             (cheaper >= 0 ? " % cheaper" : " % dearer");
     if (it.available.ends > 0)
-      text +=
-          " and lasted " + figure("%.1f", it.available.hours / it.available.ends) + " h on average";
+      text += " and lasted " + printed("%.1f", it.available.hours / it.available.ends) +
+              " h on average";
   }
   if (it.trouble != Trouble::None) text += "; " + std::string(words_of(it.trouble));
   return text;
@@ -235,11 +236,12 @@ std::string tag_of(const Outlook& it) {
   const std::string zone = it.zone.empty() ? "-" : it.zone;
   return std::string("use=") + use_words[static_cast<std::size_t>(it.choice)] +
          " trouble=" + trouble_words[static_cast<std::size_t>(it.trouble)] +
-         " left=" + figure("%.2f", it.work.hours) + "/" + figure("%.3f", it.work.part) +
-         " latest=" + wire::to_rfc3339(it.latest) + " dollars=" + figure("%.4g", it.spot) + "/" +
-         figure("%.4g", it.on_demand) + " zone=" + zone +
-         " had=" + figure("%.4g", it.available.ends) + "/" + figure("%.4g", it.available.hours) +
-         " lacked=" + figure("%.4g", it.absent.ends) + "/" + figure("%.4g", it.absent.hours);
+         " left=" + printed("%.2f", it.work.hours).substr(0, 63) + "/" +
+         printed("%.3f", it.work.part) + " latest=" + wire::to_rfc3339(it.latest) +
+         " dollars=" + printed("%.4g", it.spot) + "/" + printed("%.4g", it.on_demand) +
+         " zone=" + zone + " had=" + printed("%.4g", it.available.ends) + "/" +
+         printed("%.4g", it.available.hours) + " lacked=" + printed("%.4g", it.absent.ends) + "/" +
+         printed("%.4g", it.absent.hours);
 }
 
 std::optional<Outlook> outlook_of(std::string_view tag) {

@@ -1,10 +1,10 @@
 #include "agent/launch/places.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <sstream>
 #include <tuple>
+
+#include "agent/base/text.hpp"
 
 namespace spotter::launch {
 namespace {
@@ -27,9 +27,7 @@ bool lacks_capacity(const PlaceSeen& it, wire::WallTime now, Duration patience) 
 
 std::string dollars_text(double dollars) {
   if (dollars <= 0) return "whose price is not known";
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "at $%.4g an hour", dollars);
-  return text.data();
+  return printed("at $%.4g an hour", dollars);
 }
 
 std::string history_of(const PlaceSeen& it) {

@@ -1,8 +1,6 @@
 #include "agent/launch/watch_mark.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <utility>
 
 #include "agent/base/text.hpp"
@@ -17,12 +15,6 @@ std::map<std::string, std::string, std::less<>> words_of_tag(std::string_view ta
       words.emplace(word.substr(0, equals), word.substr(equals + 1));
   }
   return words;
-}
-
-std::string figure(const char* format, double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
 }
 
 namespace {

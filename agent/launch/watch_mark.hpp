@@ -10,9 +10,6 @@ namespace spotter::launch {
 // Word by word, each by what is before its "="; what has none is left out.
 std::map<std::string, std::string, std::less<>> words_of_tag(std::string_view tag);
 
-// A number of few digits, as printf writes it. `format` has one conversion, of a double.
-std::string figure(const char* format, double value);
-
 // A watcher's notes between two looks (launch/fallback.hpp decides by them), as tags of the job's
 // own fleet. Pure.
 

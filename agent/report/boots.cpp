@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 namespace spotter::report {
@@ -283,12 +282,6 @@ void extend_by_curve(std::vector<Boot>& all, const wire::Curve& curve, double no
 }
 
 }  // namespace
-
-std::string number_text(const char* format, double value) {
-  std::array<char, 400> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
 
 bool Boot::took_over() const {
   static constexpr std::array<std::string_view, 5> with_storage = {

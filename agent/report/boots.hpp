@@ -27,9 +27,6 @@ struct Ended {
 // The tolerance of clocks and boot times, in seconds.
 inline constexpr double same_boot = 30;
 
-// One number, in a printf format.
-std::string number_text(const char* format, double value);
-
 // One boot of a machine, to its end, with all sessions of agents on it.
 struct Boot {
   Instance shown;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "agent/base/text.hpp"
 #include "agent/report/boots.hpp"
 
 namespace spotter::report {
@@ -108,8 +109,8 @@ class Sum {
     cost.billable_seconds = billable_;
     cost.savings_percent = (1 - billable_ / seconds_) * 100;
     cost.formula = "(1 - billable seconds / training seconds) x 100 = (1 - " +
-                   number_text("%.0f", billable_) + " / " + number_text("%.0f", seconds_) +
-                   ") x 100 = " + number_text("%.1f", *cost.savings_percent) +
+                   printed("%.0f", billable_) + " / " + printed("%.0f", seconds_) +
+                   ") x 100 = " + printed("%.1f", *cost.savings_percent) +
                    "; billable: what the spot dollars buy on demand";
     return cost;
   }
@@ -155,8 +156,7 @@ class Sum {
     if (spot_unknown_ == 0 && !free_.empty())
       notes.push_back("EC2 does not charge for a machine that it interrupts in its first hour: " +
                       std::to_string(free_.size()) + " of " + std::to_string(spans_.size()) +
-                      ", $" +
-                      number_text("%.4f", std::accumulate(free_.begin(), free_.end(), 0.0)) +
+                      ", $" + printed("%.4f", std::accumulate(free_.begin(), free_.end(), 0.0)) +
                       " of the cost, from which it is not taken off");
     std::string without;
     for (const auto& [type, machines] : on_demand_unknown_)
@@ -190,9 +190,9 @@ std::string requests_to_s3(const std::vector<Boot>& all) {
   if (writes + reads <= 0) return {};
   // S3 Standard in us-east-1; about the same elsewhere. https://aws.amazon.com/s3/pricing/
   constexpr double write_dollars = 5e-6, read_dollars = 0.4e-6;
-  return "requests to S3 for the job's home: " + number_text("%.0f", writes) + " that write, " +
-         number_text("%.0f", reads) + " that read, about $" +
-         number_text("%.4f", writes * write_dollars + reads * read_dollars) +
+  return "requests to S3 for the job's home: " + printed("%.0f", writes) + " that write, " +
+         printed("%.0f", reads) + " that read, about $" +
+         printed("%.4f", writes * write_dollars + reads * read_dollars) +
          ", which is not in the cost";
 }
 

@@ -1,16 +1,14 @@
 // Interruptions: what was saved before the end, and what was repeated after it.
 #include <algorithm>
-#include <cstdio>
 
+#include "agent/base/text.hpp"
 #include "agent/report/boots.hpp"
 
 namespace spotter::report {
 namespace {
 
 std::string seconds_text(double seconds) {
-  char text[64];
-  std::snprintf(text, sizeof text, seconds < 10 ? "%.1f s" : "%.0f s", std::min(seconds, 1e12));
-  return text;
+  return printed(seconds < 10 ? "%.1f s" : "%.0f s", std::min(seconds, 1e12));
 }
 
 std::string steps_text(std::int64_t steps) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "agent/base/record.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::sweep {
 namespace {
@@ -13,12 +13,6 @@ namespace {
 constexpr std::uint64_t known_record = 1;
 constexpr std::uint32_t rungs_by_default = 3;
 constexpr std::uint32_t most_rungs = 64;  // that a step of 64 bits can reach
-
-std::string short_text(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.5g", value);
-  return text.data();
-}
 
 std::uint64_t mixed(std::uint64_t number) {  // SplitMix64
   number += 0x9e3779b97f4a7c15U;
@@ -86,9 +80,7 @@ std::string rungs_folder(const Asha& rule, const Objective& objective) {
 std::string rung_folder(std::uint32_t rung) { return std::to_string(rung) + "/"; }
 
 std::string rung_name(std::uint32_t rung, std::size_t index) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%05zu", index);
-  return rung_folder(rung) + text.data();
+  return rung_folder(rung) + printed("%05zu", index);
 }
 
 asio::awaitable<Result<RungRecord>> settle(RungStore& store, Asha rule, Objective objective,
@@ -127,7 +119,7 @@ asio::awaitable<Result<RungRecord>> settle(RungStore& store, Asha rule, Objectiv
 }
 
 std::string why_stopped(const Asha& rule, const RungRecord& record) {
-  return record.metric + " " + short_text(record.value) + " at step " +
+  return record.metric + " " + printed("%.5g", record.value) + " at step " +
          std::to_string(record.step) + " is not among the best 1/" +
          std::to_string(rule.reduction) + " of the " + std::to_string(record.compared) +
          " that came so far: " + std::to_string(record.better) + " were better";

@@ -1,9 +1,8 @@
 #include "agent/sweep/claim.hpp"
 
-#include <cstdio>
-
 #include "agent/aws/formats/s3.hpp"
 #include "agent/base/record.hpp"
+#include "agent/base/text.hpp"
 #include "agent/config/parameters.hpp"
 
 namespace spotter::sweep {
@@ -12,11 +11,7 @@ namespace {
 constexpr std::uint64_t known_claim = 1;
 constexpr std::string_view attempt_prefix = "attempt-";
 
-std::string name(std::size_t index, const char* kind) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%05zu.%s", index, kind);
-  return text;
-}
+std::string name(std::size_t index, const char* kind) { return printed("%05zu.%s", index, kind); }
 
 }  // namespace
 

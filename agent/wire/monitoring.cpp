@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "agent/base/json.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -22,9 +22,7 @@ std::string number(double value) {
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
   constexpr double exact = 9007199254740992.0;  // 2^53
   const bool whole = std::abs(value) < exact && std::floor(value) == value;
-  char text[64];
-  std::snprintf(text, sizeof text, whole ? "%.0f" : "%.17g", value);
-  return text;
+  return printed(whole ? "%.0f" : "%.17g", value);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "agent/wire/output.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "agent/base/json.hpp"
 #include "agent/base/text.hpp"
@@ -217,9 +216,7 @@ std::map<std::uint64_t, std::string> OutputPieces::take_changed() {
 }
 
 std::string to_text(const OutputName& name) {
-  char slot[24];
-  std::snprintf(slot, sizeof slot, "-%02llu.jsonl", static_cast<unsigned long long>(name.slot));
-  return name.attempt + slot;
+  return name.attempt + printed("-%02llu.jsonl", static_cast<unsigned long long>(name.slot));
 }
 
 std::optional<OutputName> parse_output_name(std::string_view text) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "agent/base/text.hpp"
 #include "agent/base/version.hpp"
 #include "agent/wire/datagram.hpp"
 
@@ -12,12 +12,6 @@ namespace {
 
 constexpr std::size_t label_width = 12;
 constexpr std::size_t narrowest = 24;
-
-std::string number_text(const char* format, double value) {
-  char text[400];  // the longest double
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
 
 // The file may hold anything: a value of the wrong type counts as absent.
 class Fields {
@@ -120,12 +114,12 @@ void add_progress(Page& page, const Fields& is) {
   if (!has_part) return page.line("step", steps);
   const double part = std::min(1.0, *step / *total);
   constexpr std::size_t widest = 32;
-  const std::string percent = " " + number_text("%.0f", std::floor(part * 100)) + " %";
+  const std::string percent = " " + printed("%.0f", std::floor(part * 100)) + " %";
   const std::size_t room = std::min(widest, page.room() - std::min(page.room(), percent.size()));
   page.line("progress", progress_bar(part, room) + percent);
   std::string pace;
   if (const auto rate = is.number("steps_per_second"); rate && *rate > 0) {
-    pace = number_text(*rate < 10 ? "%.2f" : "%.0f", *rate) + " a second";
+    pace = printed(*rate < 10 ? "%.2f" : "%.0f", *rate) + " a second";
     if (*total > *step) pace += ", " + duration_text((*total - *step) / *rate) + " left";
   }
   page.line("step", joined(steps, ", ", pace));
@@ -143,7 +137,7 @@ void add_gang(Page& page, const Fields& is, Time now) {
   add_parts(page, "members", members);
   page.line("waits for", gang.text("waits_for"));
   if (const auto took = gang.number("took_seconds")) {
-    std::string text = number_text(*took < 10 ? "%.1f" : "%.0f", *took) + " s";
+    std::string text = printed(*took < 10 ? "%.1f" : "%.0f", *took) + " s";
     if (const auto since = gang.until("round_boottime_ms"); since && *since <= 0)
       text += ", " + duration_text(-*since) + " ago";
     page.line("last round", joined("in " + text, ": ", printable(gang_reason(object))));
@@ -152,7 +146,7 @@ void add_gang(Page& page, const Fields& is, Time now) {
   page.line("hung", gang.text("hung"));
   const auto part = gang.number("goodput"), trained = gang.number("trained_seconds");
   if (part && trained)
-    page.line("goodput", number_text("%.0f", std::floor(*part * 100)) +
+    page.line("goodput", printed("%.0f", std::floor(*part * 100)) +
                              " %: " + duration_text(*trained) + " in rounds, " +
                              duration_text(gang.number("between_seconds").value_or(0)) +
                              " between");
@@ -160,16 +154,16 @@ void add_gang(Page& page, const Fields& is, Time now) {
 
 void add_learning(Page& page, const Fields& is) {
   std::string text;
-  if (const auto loss = is.number("loss")) text = number_text("%.5g", *loss);
+  if (const auto loss = is.number("loss")) text = printed("%.5g", *loss);
   if (const auto accuracy = is.number("accuracy"))
-    text = joined(text, ", ", "accuracy " + number_text("%.4g", *accuracy));
+    text = joined(text, ", ", "accuracy " + printed("%.4g", *accuracy));
   page.line("loss", text);
   std::string others;
   for (const auto& [name, value] : is.metrics()) {
     if (!others.empty()) others += ", ";
     others += name;
     others += ' ';
-    others += number_text("%.5g", value);
+    others += printed("%.5g", value);
   }
   page.line("metrics", others);
 }
@@ -191,9 +185,9 @@ void add_bucket(Page& page, const Fields& is) {
   if (bytes && seconds && *bytes > 0 && *seconds > 0) {
     constexpr double mega = 1e6;
     text = joined(text, ", ",
-                  "the last upload: " + number_text("%.1f", *bytes / mega) + " MB in " +
-                      number_text("%.1f", *seconds) + " s, " +
-                      number_text("%.1f", *bytes / mega / *seconds) + " MB/s");
+                  "the last upload: " + printed("%.1f", *bytes / mega) + " MB in " +
+                      printed("%.1f", *seconds) + " s, " +
+                      printed("%.1f", *bytes / mega / *seconds) + " MB/s");
   }
   page.line("bucket", text);
 }
@@ -203,8 +197,8 @@ std::string volume_of(const Fields& is) {
   const auto read = is.number("volume_read_bytes"), total = is.number("volume_total_bytes");
   if (!read || !total || *total <= 0) return is.text("volume");
   return joined(is.text("volume"), ", ",
-                number_text("%.0f", std::floor(*read / *total * 100)) + " % of its " +
-                    number_text("%.1f", *total / 1e9) + " GB read");
+                printed("%.0f", std::floor(*read / *total * 100)) + " % of its " +
+                    printed("%.1f", *total / 1e9) + " GB read");
 }
 
 // The sentence on the stage has it already.
@@ -230,15 +224,15 @@ std::string spending_of(const Fields& is) {
   if (const auto seconds = is.number("spent_seconds"); seconds && *seconds > 0)
     text = duration_text(*seconds) + " of instances";
   if (const auto dollars = is.number("spent_dollars"); dollars && *dollars > 0)
-    text = joined(text, ", ", "$" + number_text("%.2f", *dollars));
+    text = joined(text, ", ", "$" + printed("%.2f", *dollars));
   const auto interruptions = is.number("interruptions");
   if (interruptions && *interruptions > 0)
     text = joined(text, ", ",
-                  number_text("%.0f", *interruptions) +
+                  printed("%.0f", *interruptions) +
                       (*interruptions == 1 ? " interruption" : " interruptions"));
   const auto repeated = is.number("steps_repeated");
   if (repeated && *repeated > 0)
-    text = joined(text, ", ", number_text("%.0f", *repeated) + " steps trained twice");
+    text = joined(text, ", ", printed("%.0f", *repeated) + " steps trained twice");
   return text;
 }
 
@@ -323,14 +317,14 @@ std::string progress_bar(double part, std::size_t columns) {
 
 std::string duration_text(double seconds) {
   constexpr double minute = 60, hour = 3600, day = 86400;
-  if (seconds < 100) return number_text("%.0f", seconds) + " s";
-  if (seconds < 100 * minute) return number_text("%.0f", seconds / minute) + " min";
+  if (seconds < 100) return printed("%.0f", seconds) + " s";
+  if (seconds < 100 * minute) return printed("%.0f", seconds / minute) + " min";
   const double large = seconds < 2 * day ? hour : day, small = seconds < 2 * day ? minute : hour;
   const double whole = std::floor(seconds / large);
   const double rest = std::floor((seconds - whole * large) / small);
   const bool of_hours = large == hour;
-  std::string text = number_text("%.0f", whole) + (of_hours ? " h" : " d");
-  if (rest > 0) text += " " + number_text("%.0f", rest) + (of_hours ? " min" : " h");
+  std::string text = printed("%.0f", whole) + (of_hours ? " h" : " d");
+  if (rest > 0) text += " " + printed("%.0f", rest) + (of_hours ? " min" : " h");
   return text;
 }
 

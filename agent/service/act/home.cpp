@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <fstream>
 
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/base/json.hpp"
+#include "agent/base/text.hpp"
 #include "agent/config/run.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/io/kernel.hpp"
@@ -69,9 +69,7 @@ InstanceId name_of_run(const std::string& run_directory) {
   const std::string of = host + "/" + session_in(run_directory);
   constexpr std::string_view fitting = "abcdefghijklmnopqrstuvwxyz0123456789";
   std::erase_if(host, [&](char c) { return fitting.find(c) == fitting.npos; });
-  char hash[20];
-  std::snprintf(hash, sizeof hash, "-%016zx", std::hash<std::string>()(of));
-  return InstanceId(("run-" + host.substr(0, 9)) + hash);
+  return InstanceId("run-" + host.substr(0, 9) + printed("-%016zx", std::hash<std::string>()(of)));
 }
 
 }  // namespace

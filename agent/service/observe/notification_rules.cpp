@@ -1,8 +1,8 @@
 #include "agent/service/observe/notification_rules.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
+#include "agent/base/text.hpp"
 #include "agent/decide/describe.hpp"
 #include "agent/wire/status.hpp"
 
@@ -30,11 +30,7 @@ std::string place(const Facts& facts) {
 
 std::string spent(const decide::Ledger& ledger) {
   std::string text = wire::duration_text(ledger.seconds) + " of instances";
-  if (ledger.dollars > 0) {
-    char dollars[400];
-    std::snprintf(dollars, sizeof dollars, ", $%.2f", ledger.dollars);
-    text += dollars;
-  }
+  if (ledger.dollars > 0) text += printed(", $%.2f", ledger.dollars);
   const auto ends = decide::interruptions(ledger);
   return text + ", " + std::to_string(ends) + (ends == 1 ? " interruption" : " interruptions");
 }
