@@ -87,8 +87,7 @@ class AwsCalls : Pinned {
     const auto endless = [&action](const Error& error) {
       return CallError{.message = action + ": " + error.message};
     };
-    auto done = wire::each_page({}, page, take, endless);
-    if (!done) return tl::unexpected(std::move(done.error()));
+    TRY(wire::each_page({}, page, take, endless));
     return all;
   }
 

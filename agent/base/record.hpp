@@ -235,11 +235,10 @@ std::string document_of(const Record& record, std::uint64_t version) {
 // Fails for what is no such record, and for a later version (absent: 1): `what` is it, "the claim".
 template <class Record>
 Result<Record> parse_document(std::string_view text, std::uint64_t version, std::string_view what) {
-  const auto json = parse_json_object(text);
-  if (!json) return tl::unexpected(json.error());
-  if (auto later = newer(*json, "version", version, what)) return tl::unexpected(std::move(*later));
+  const auto json = TRY(parse_json_object(text));
+  if (auto later = newer(json, "version", version, what)) return tl::unexpected(std::move(*later));
   Record record;
-  if (const Wrong wrong = read_record(*json, record); !wrong.empty())
+  if (const Wrong wrong = read_record(json, record); !wrong.empty())
     return failure(std::string(what) + wrong);
   return record;
 }

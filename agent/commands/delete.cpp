@@ -77,8 +77,7 @@ Result<InRegion, CallError> look(const JobPlace& place) {
   auto fleets = TRY(job_fleets(calls, key));
   std::erase_if(fleets, [](const JobFleet& it) { return it.is_over(); });
   there.fleets = std::move(fleets);
-  auto instances = TRY(job_instances(calls, key));
-  there.instances = std::move(instances);
+  there.instances = TRY(job_instances(calls, key));
   const std::vector<wire::Filter> named{
       {"tag:" + std::string(tag::job), {key.name, key.name + config::before_index + "*"}}};
   auto volumes = TRY(calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = named}));

@@ -250,9 +250,8 @@ Result<void, CallError> send_one(s3::Client& client, const launch::SentPackage& 
     return {};
   }
   if (put.error().kind != s3::Failure::Kind::Exists) return failed(put.error().text());
-  const auto meanwhile = is_there(client, package);  // another launch's
-  if (!meanwhile) return tl::unexpected(meanwhile.error());
-  if (!*meanwhile) return failed(put.error().text());
+  if (!TRY(is_there(client, package)))  // another launch's
+    return failed(put.error().text());
   return {};
 }
 

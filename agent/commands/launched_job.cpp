@@ -22,8 +22,7 @@ Result<std::vector<JobPlace>> unnamed_places_of(const config::Job& job) {
   for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i) {
     JobPlace place{nullptr, job};
     place.job.launch = config::launch_at(*job.launch, i);
-    auto calls = TRY(calls_in(place.job.launch->region));
-    place.calls = std::move(calls);
+    place.calls = TRY(calls_in(place.job.launch->region));
     const Region& region = place.calls->region();
     if (std::ranges::any_of(places, [&](const auto& it) { return it.calls->region() == region; }))
       return failure("launch.pools: " + region.str() +
@@ -159,10 +158,7 @@ Result<launch::TemplateVersion, CallError> provide_template(AwsCalls& calls,
   const config::Job& job = launched.job;
   const auto image = TRY(image_of(calls, *job.launch));
   launch::Template content{image, launched.user_data, prepares};
-  if (!prepares) {
-    auto interfaces = TRY(efa_interfaces(calls, job));
-    content.interfaces = std::move(interfaces);
-  }
+  if (!prepares) content.interfaces = TRY(efa_interfaces(calls, job));
   if (const auto disk = config::root_disk(job)) {
     const auto seen = TRY(calls.ask_all(wire::DescribeImages{{image}, {}}));
     if (seen.empty() || seen.front().root.empty())

@@ -123,8 +123,7 @@ Result<Order> order_of(const PlanOptions& options) {
     return failure("until " + wire::to_rfc3339(order.due) + " there are " + hours_text(order.time) +
                    ": too few for " + hours_text(order.work) + " of training and a start of " +
                    hours_text(order.start));
-  auto places = TRY(places_in(options, job));
-  order.places = std::move(places);
+  order.places = TRY(places_in(options, job));
   return order;
 }
 

@@ -120,26 +120,24 @@ class Preparer {
   // The machine, once it has ended.
   Result<InstanceId, CallError> run(const std::atomic<bool>& stop) {
     const char* command = command_of(job_);
-    auto there = preparing(calls_, key_of(job_));
-    if (!there) return tl::unexpected(there.error());
-    if (!there->empty() && job_.sending)
-      return failed(there->front().str() + " is at the storage already: wait for its end");
-    if (there->empty()) {
+    auto there = TRY(preparing(calls_, key_of(job_)));
+    if (!there.empty() && job_.sending)
+      return failed(there.front().str() + " is at the storage already: wait for its end");
+    if (there.empty()) {
       const auto volume = TRY(free_volume(calls_, job_, {}));
       if (!volume && job_.sending && !job_.storage.share) return failed("the job has no volume");
-      there = begin(volume);
-      if (!there) return tl::unexpected(there.error());
-      io::complain(command, there->front().str() +
+      there = TRY(begin(volume));
+      io::complain(command, there.front().str() +
                                 (job_.sending ? " sends the files of " +
                                                     (volume ? (*volume).id.str() : "the share") +
                                                     " to " + wire::to_url(job_.sending->to)
                                               : " prepares the volume") +
                                 " (" + options_.type + "), and ends then");
     } else {
-      io::complain(command, there->front().str() + " is at it already");
+      io::complain(command, there.front().str() + " is at it already");
     }
-    const InstanceId id = there->front();
-    while (!there->empty()) {
+    const InstanceId id = there.front();
+    while (!there.empty()) {
       if (stop && job_.sending) {
         (void)calls_.ask(wire::TerminateInstances{.instances = {id}});
         remove_fleet();
@@ -148,7 +146,7 @@ class Preparer {
       if (stop) return failed(id.str() + " goes on without us; run this again to see its end");
       std::this_thread::sleep_for(between_descriptions);
       const auto seen = preparing(calls_, key_of(job_));
-      if (seen) there = seen;  // keeps the last answer while the network is down
+      if (seen) there = *seen;  // keeps the last answer while the network is down
     }
     remove_fleet();
     return id;

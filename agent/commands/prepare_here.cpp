@@ -47,10 +47,9 @@ Result<void, CallError> nobody_else(AwsCalls& calls, const config::Job& job,
 // look, the agent's core sees.
 Result<VolumeId, CallError> provide(AwsCalls& calls, const config::Job& job,
                                     const wire::Identity& here) {
-  auto found = free_volume(calls, job, here.instance);
-  if (!found) return tl::unexpected(found.error());
-  if (!*found && job.sending) return failed("the job has no volume");
-  if (!*found) {
+  auto found = TRY(free_volume(calls, job, here.instance));
+  if (!found && job.sending) return failed("the job has no volume");
+  if (!found) {
     config::Job alone = job;
     alone.sweep.reset();  // only this experiment's volume
     if (alone.launch) TRY(name_zones(calls, *alone.launch));
@@ -59,11 +58,10 @@ Result<VolumeId, CallError> provide(AwsCalls& calls, const config::Job& job,
     const auto minute = std::chrono::floor<std::chrono::minutes>(std::chrono::system_clock::now());
     TRY(provide_volumes(calls, alone,
                         "prepare " + std::to_string(minute.time_since_epoch().count())));
-    found = free_volume(calls, job, here.instance);
-    if (!found) return tl::unexpected(found.error());
-    if (!*found) return failed("the new volume is not seen yet: run it again");
+    found = TRY(free_volume(calls, job, here.instance));
+    if (!found) return failed("the new volume is not seen yet: run it again");
   }
-  const wire::Volume& volume = **found;
+  const wire::Volume& volume = *found;
   if (volume.zone == here.zone) return volume.id;
   return failed(volume.id.str() + " is in " + volume.zone.str() + ", and this instance in " +
                 here.zone.str() + ": run it on one of that zone");

@@ -90,10 +90,8 @@ Result<std::vector<wire::BatchJob>, CallError> all_jobs(AwsCalls& calls, MakeReq
 Result<sweep::IndexList> list_of(const wire::BatchJob& job, const BatchSweep& sweep) {
   const auto given = job.environment.find(sweep::indices_variable);
   auto list = sweep::all_indices(std::max<std::size_t>(1, job.size));
-  if (given != job.environment.end()) {
-    auto parsed = TRY(behind("job " + job.id, sweep::parse_index_list(given->second)));
-    list = std::move(parsed);
-  }
+  if (given != job.environment.end())
+    list = TRY(behind("job " + job.id, sweep::parse_index_list(given->second)));
   if (list.of == sweep.sets && list.indices.size() == std::max<std::size_t>(1, job.size))
     return list;
   return failure("job " + job.id + " was submitted with " + std::to_string(list.of) +

@@ -208,8 +208,7 @@ Result<void> Best::copy(const std::vector<Part>& parts, const std::string& name,
     const auto above = make_above(*folder, new_name);
     if (!above) return failure("cannot make its folders: " + above.error().message());
     const std::string last = last_component(new_name);
-    if (auto copied = copy_file(opened.get(), status, *above, last, stopped); !copied)
-      return copied;
+    TRY(copy_file(opened.get(), status, *above, last, stopped));
     const auto copied = above->file(last, O_RDONLY);
     const auto bytes = static_cast<std::uint64_t>(status.st_size);
     const auto its = copied ? sum_of_file(copied->get(), bytes, stopped) : Result<std::string>("");

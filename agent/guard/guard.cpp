@@ -130,11 +130,7 @@ std::vector<Change> Changes::read() {
 }
 
 Result<void> Guard::begin(bool again) {
-  if (!again) {
-    auto settled = keeper_.settle(false);
-    if (!settled) return tl::unexpected(settled.error());
-    say_settled(*settled);
-  }
+  if (!again) say_settled(TRY(keeper_.settle(false)));
   auto listing = changes_.watch();
   if (!listing) return tl::unexpected(listing.error());
   if (const std::string why = keeper_.left_alone(*listing); !why.empty()) {

@@ -80,10 +80,9 @@ Result<Inventory> inventory_of(const std::filesystem::path& home, bool as_traine
   Inventory found;
   found.where.mount = home;
   found.where.as_trainer = as_trainer;
-  const auto place = Place::open(found.where);
-  if (!place) return tl::unexpected(place.error());
-  const std::string shown = place->shown_own(record_name).string();
-  const auto own = place->own();
+  const auto place = TRY(Place::open(found.where));
+  const std::string shown = place.shown_own(record_name).string();
+  const auto own = place.own();
   const auto text = own ? own->read(record_name, record_limit) : tl::unexpected(own.error());
   if (!text && text.error() == none)
     return failure("there is no " + shown + ": no guard has kept checkpoints here", no_record);
@@ -100,7 +99,7 @@ Result<Inventory> inventory_of(const std::filesystem::path& home, bool as_traine
   const auto torn = own->folder(torn_directory);
   const auto names = torn ? torn->names() : tl::unexpected(torn.error());
   if (!names && names.error() != none)
-    return failure("cannot list " + place->shown_own(torn_directory).string() + ": " +
+    return failure("cannot list " + place.shown_own(torn_directory).string() + ": " +
                    names.error().message());
   found.record.away = names ? away_in(*torn, *names, found.record.away) : std::vector<Away>();
   return found;
@@ -130,9 +129,8 @@ Result<std::vector<Difference>> Keeper::unlike(const Listing& listing,
   for (const Row* row : record_.rows_of(generation)) {
     const bool seen = std::ranges::find(found, row->name, &Difference::name) != found.end();
     if (seen || row->sum.empty()) continue;
-    const auto whole = has_sum(row->name, {row->name, row->bytes, row->mtime_ns, row->sum});
-    if (!whole) return tl::unexpected(whole.error());
-    if (!*whole) found.push_back({.name = row->name, .what = What::Changed});
+    const auto whole = TRY(has_sum(row->name, {row->name, row->bytes, row->mtime_ns, row->sum}));
+    if (!whole) found.push_back({.name = row->name, .what = What::Changed});
   }
   std::erase_if(found, [this](const Difference& one) {
     return is_log(one.name) || (one.beside && record_.row(one.name) == nullptr);
@@ -155,9 +153,8 @@ Result<std::vector<std::string>> Keeper::weigh_return(const std::vector<Differen
     }
     const auto row = std::ranges::find(rows, one.name, [](const Row* each) { return each->name; });
     if (row == rows.end() || (*row)->grows) continue;
-    const auto copy = has_copy(**row);
-    if (!copy) return tl::unexpected(copy.error());
-    if (!*copy) lacking.push_back(one.name);
+    const auto copy = TRY(has_copy(**row));
+    if (!copy) lacking.push_back(one.name);
   }
   if (lacking.empty()) return away;
   return failure("generation " + std::to_string(generation) + " cannot be put back whole: of " +
@@ -168,25 +165,22 @@ Result<Settled> Keeper::go_back(std::uint64_t generation) {
   if (record_.find(generation) == nullptr)
     return failure("there is no generation " + std::to_string(generation) + ": " +
                    numbers_of(record_.generations));
-  const auto listing = place_.list();
-  if (!listing) return tl::unexpected(listing.error());
-  const auto found = unlike(*listing, generation);
-  const auto away = found ? weigh_return(*found, generation) : tl::unexpected(found.error());
-  if (!away) return tl::unexpected(away.error());
+  const auto listing = TRY(place_.list());
+  const auto found = TRY(unlike(listing, generation));
+  const auto away = TRY(weigh_return(found, generation));
   Settled settled;
-  if (found->empty() && generation == record_.newest_number() && !record_.restoring) return settled;
-  if (auto made = make_own_folders(); !made) return tl::unexpected(made.error());
+  if (found.empty() && generation == record_.newest_number() && !record_.restoring) return settled;
+  TRY(make_own_folders());
   record_.go_to(generation);
   record_.tried = 0;
   // If this is broken off, the next start finds a trainer that was lost, and goes on.
   record_.watching = record_.restoring = true;
-  auto done = save();
-  if (done && !away->empty())
-    done = put_away(*away, "generation " + std::to_string(generation) + " was asked for", settled);
-  if (done) done = put_back({}, settled);
-  if (!done) return tl::unexpected(done.error());
+  TRY(save());
+  if (!away.empty())
+    TRY(put_away(away, "generation " + std::to_string(generation) + " was asked for", settled));
+  TRY(put_back({}, settled));
   record_.watching = record_.restoring = false;
-  if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+  TRY(save());
   settled.name = record_.newest()->name;
   settled.newest = record_.newest()->step;
   return settled;
@@ -225,7 +219,7 @@ Result<Settled> Keeper::bring_back(std::uint64_t number) {
   std::size_t left = removals_limit;
   remove_any(*torn, numbered(number), left);  // empty folders
   record_.away.erase(away);
-  if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+  TRY(save());
   return settled;
 }
 

@@ -137,9 +137,7 @@ bool is_log(const std::string& name) {
 }
 
 Result<Keeper> Keeper::open(Where where) {
-  auto place = Place::open(std::move(where));
-  if (!place) return tl::unexpected(place.error());
-  Keeper keeper(*std::move(place));
+  Keeper keeper(TRY(Place::open(std::move(where))));
   const auto none = std::errc::no_such_file_or_directory;
   const auto own = keeper.place_.own();
   if (!own && own.error() == none) return keeper;
@@ -157,9 +155,8 @@ Result<Keeper> Keeper::open(Where where) {
     if (keeper.record_.patterns != keeper.place_.patterns()) keeper.record_.watching = false;
   }
   keeper.record_.of_files = !keeper.place_.where().files.empty();
-  const auto ledger = steps_in_ledger(*own);
-  if (!ledger) return tl::unexpected(ledger.error());
-  keeper.record_.step = std::max(keeper.record_.step, *ledger);
+  const auto ledger = TRY(steps_in_ledger(*own));
+  keeper.record_.step = std::max(keeper.record_.step, ledger);
   return keeper;
 }
 

@@ -203,9 +203,8 @@ Result<SafeDirectory, std::error_code> Place::own() const {
 }
 
 Result<SafeDirectory, std::error_code> Place::own(const std::string& name) const {
-  const auto above = own();
-  if (!above) return tl::unexpected(above.error());
-  return above->make_folder(name, 0755);
+  const auto above = TRY(own());
+  return above.make_folder(name, 0755);
 }
 
 fs::path Place::shown_own(const std::string& name) const {
@@ -224,9 +223,8 @@ namespace {
 constexpr std::chrono::milliseconds between_looks(100);
 
 Result<Descriptor, std::error_code> open_lock(const Place& place, const char* name) {
-  const auto own = place.own();
-  if (!own) return tl::unexpected(own.error());
-  return own->file(name, O_RDWR | O_CREAT, supervise::private_mode);
+  const auto own = TRY(place.own());
+  return own.file(name, O_RDWR | O_CREAT, supervise::private_mode);
 }
 
 }  // namespace

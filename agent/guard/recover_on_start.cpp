@@ -32,21 +32,18 @@ std::vector<std::string> new_names(const std::vector<Difference>& differences) {
 
 Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
   Settled settled;
-  auto listing = place_.list();
-  if (!listing) return tl::unexpected(listing.error());
-  settled.left_alone = !left_alone(*listing).empty();
-  if (settled.left_alone || (absent_ && listing->members.empty())) return settled;
-  if (auto made = make_own_folders(); !made) return tl::unexpected(made.error());
+  auto listing = TRY(place_.list());
+  settled.left_alone = !left_alone(listing).empty();
+  if (settled.left_alone || (absent_ && listing.members.empty())) return settled;
+  TRY(make_own_folders());
   if (damaged_)
     settled.said.emplace_back(
         "the record of finished checkpoints is damaged: what is there is taken as it is");
-  if (damaged_ || absent_)
-    if (auto aside = set_unnamed_aside(); !aside) return tl::unexpected(aside.error());
-  look_again(*listing);
+  if (damaged_ || absent_) TRY(set_unnamed_aside());
+  look_again(listing);
   const End end = record_.generations.empty() || !record_.watching ? End::Unwatched : witness.end;
-  std::vector<Difference> found = differences(*listing, record_.newest_number(), witness.is_beside);
-  if (auto weighed = weigh(found, end, witness, thorough, settled); !weighed)
-    return tl::unexpected(weighed.error());
+  std::vector<Difference> found = differences(listing, record_.newest_number(), witness.is_beside);
+  TRY(weigh(found, end, witness, thorough, settled));
   const bool complete =
       end == End::Lost ? !record_.usual.empty() && !lacks_usual(record_.usual, new_names(found))
                        : witness.complete;
@@ -66,20 +63,19 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
   Result<void> done;
   for (const Difference& one : found) {  // before anything is moved
     const Row* row = todo.back ? record_.row(one.name) : nullptr;
-    const auto copy = row != nullptr ? copy_of(*row) : Result<Descriptor>(Descriptor());
-    if (!copy) return tl::unexpected(copy.error());
+    TRY(row != nullptr ? copy_of(*row) : Result<Descriptor>(Descriptor()));
   }
   if (!todo.away.empty()) done = put_away(todo.away, todo.why, settled);
   if (done && todo.back) done = put_back(todo.taken, settled);
   if (done && (!todo.taken.empty() || record_.generations.empty()))
     done = take_up(todo.taken, end, settled);
   if (end != End::Unwatched && end != End::Finished)
-    remove_empty_folders(left_behind(listing->folders));
+    remove_empty_folders(left_behind(listing.folders));
   if (done && end == End::Failed) done = try_another(witness, settled);
   if (!done) return tl::unexpected(done.error());
   record_.watching = record_.restoring = false;
   forget_away(std::time(nullptr), settled.said);
-  if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+  TRY(save());
   clear_kept();
   if (const Generation* newest = record_.newest(); newest != nullptr && !newest->name.empty()) {
     settled.newest = std::max(newest->step, place_.where().files.empty() ? 0 : record_.step);
@@ -127,9 +123,8 @@ Result<void> Keeper::weigh(std::vector<Difference>& found, End end, const Witnes
     const std::string& checkpoint = record_.newest()->name;
     const std::string name = part.name == checkpoint ? checkpoint : checkpoint + "/" + part.name;
     if (std::ranges::find(found, name, &Difference::name) != found.end()) continue;
-    const auto whole = has_sum(name, part);
-    if (!whole) return tl::unexpected(whole.error());
-    if (!*whole)
+    const auto whole = TRY(has_sum(name, part));
+    if (!whole)
       found.push_back({.name = name,
                        .what = What::Changed,
                        .proof = Proof::Torn,
@@ -277,22 +272,19 @@ void Keeper::remove_empty_folders(const std::vector<std::string>& names) const {
 // Restores what the newest generation has and the directory lacks; but not what becomes the next
 // one.
 Result<void> Keeper::put_back(const std::vector<std::string>& taken, Settled& settled) {
-  const auto listing = place_.list();
-  if (!listing) return tl::unexpected(listing.error());
+  const auto listing = TRY(place_.list());
   std::vector<std::string> names, lost;
-  for (const Difference& one : differences(*listing, record_.newest_number())) {
+  for (const Difference& one : differences(listing, record_.newest_number())) {
     if (one.what != What::Missing || std::ranges::find(taken, one.name) != taken.end()) continue;
     const auto there = place_.look(one.name);
     if (there && one.companion && S_ISREG(there->st_mode)) continue;  // longer than such files are
     // It has lost its files: sockets are left, empty folders, what is not ours.
     if (there && S_ISDIR(there->st_mode))
-      if (auto away = put_away({one.name}, "it is a folder, and was none", settled); !away)
-        return away;
+      TRY(put_away({one.name}, "it is a folder, and was none", settled));
     const auto row = std::ranges::find_if(
         record_.rows, [&one](const Row& each) { return each.name == one.name && each.until == 0; });
-    const auto back = restore(*row);
-    if (!back) return tl::unexpected(back.error());
-    if (*back || !row->grows) (*back ? names : lost).push_back(one.name);
+    const auto back = TRY(restore(*row));
+    if (back || !row->grows) (back ? names : lost).push_back(one.name);
   }
   if (!lost.empty())
     settled.said.push_back(place_.where().directory + ": " + some_of(lost) +
@@ -320,11 +312,10 @@ Result<Descriptor> Keeper::copy_of(const Row& row) const {
 // A copy that its length and sum fit; of a link that is the row.
 Result<bool> Keeper::has_copy(const Row& row) const {
   if (!row.link.empty()) return true;
-  const auto copy = copy_of(row);
-  if (!copy) return tl::unexpected(copy.error());
+  const auto copy = TRY(copy_of(row));
   struct stat status {};
-  if (!*copy || ::fstat(copy->get(), &status) != 0) return false;
-  const auto sum = sum_of_file(copy->get(), row.bytes);
+  if (!copy || ::fstat(copy.get(), &status) != 0) return false;
+  const auto sum = sum_of_file(copy.get(), row.bytes);
   return static_cast<std::uint64_t>(status.st_size) == row.bytes && sum && *sum == row.sum;
 }
 
@@ -373,11 +364,10 @@ Result<void> Keeper::try_another(const Witness& witness, Settled& settled) {
   const bool second = record_.tried != 0;
   if (record_.tried == newest->number) return {};  // both were tried
   const std::uint64_t other = second ? record_.tried : before(failed);
-  const auto listing = place_.list();
-  if (!listing) return tl::unexpected(listing.error());
-  if (other == 0 || !is_restorable(*listing, other)) return {};
+  const auto listing = TRY(place_.list());
+  if (other == 0 || !is_restorable(listing, other)) return {};
   std::vector<std::string> away;
-  for (const Difference& one : differences(*listing, other))
+  for (const Difference& one : differences(listing, other))
     if (one.what != What::Missing && (!one.beside || record_.row(one.name) != nullptr))
       away.push_back(one.name);
   // The way back must be open.
@@ -477,22 +467,19 @@ void Keeper::forget_away(std::int64_t now, std::vector<std::string>& said) {
 
 Result<Settled> Keeper::prove() const {
   Settled settled;
-  const auto listing = place_.list();
-  if (!listing) return tl::unexpected(listing.error());
-  settled.left_alone = !left_alone(*listing).empty();
+  const auto listing = TRY(place_.list());
+  settled.left_alone = !left_alone(listing).empty();
   if (settled.left_alone) return settled;
   if (damaged_) settled.torn.emplace_back("the record of finished checkpoints is damaged");
   if (absent_ || damaged_) return settled;
   for (auto at = record_.generations.rbegin(); at != record_.generations.rend(); ++at) {
     bool whole = true;
     for (const Row* row : record_.rows_of(at->number)) {
-      const Member* member = listing->find(row->name);
+      const Member* member = listing.find(row->name);
       const bool unchanged = member != nullptr && row->bytes == member->bytes &&
                              row->mtime_ns == member->mtime_ns && !row->sum.empty();
       if (record_.checkpoint_of(row->name) != at->name || !unchanged || !whole) continue;
-      const auto sum = has_sum(row->name, {row->name, row->bytes, row->mtime_ns, row->sum});
-      if (!sum) return tl::unexpected(sum.error());
-      whole = *sum;
+      whole = TRY(has_sum(row->name, {row->name, row->bytes, row->mtime_ns, row->sum}));
     }
     settled.name = at->name;
     if (whole) {

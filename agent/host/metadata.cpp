@@ -70,10 +70,9 @@ Result<void> refuse_bound_sockets_to(uid_t user) {
       "add table inet spotter; delete table inet spotter; add table inet spotter; "
       "add chain inet spotter output { type filter hook output priority 0; }; " +
       add + " ip daddr " + four + " reject; " + add + " ip6 daddr " + six + " reject";
-  const auto loaded = run_tool({.argv = {"nft", table}}, "nftables");  // in one transaction
-  if (!loaded) return tl::unexpected(loaded.error());
-  if (loaded->status == 0) return {};
-  return fail("host-error", "nft: " + last_words(*loaded));
+  const auto loaded = TRY(run_tool({.argv = {"nft", table}}, "nftables"));  // in one transaction
+  if (loaded.status == 0) return {};
+  return fail("host-error", "nft: " + last_words(loaded));
 }
 
 void release_metadata() {

@@ -37,8 +37,7 @@ Result<std::vector<config::Source>> sources_of(const Fill& request) {
   for (const verbs::Source& it : request.sources) {
     config::Source& source = sources.emplace_back(config::Source{it.from, it.to, it.sha256, {}});
     if (it.via.empty()) continue;
-    auto via = TRY(wire::parse_s3_url(it.via));
-    source.via = std::move(via);
+    source.via = TRY(wire::parse_s3_url(it.via));
   }
   return sources;
 }

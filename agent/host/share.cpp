@@ -194,10 +194,7 @@ Result<void> lay_out(const verbs::PrepareShare& request, const User& user, Prepa
   const AsUser as(user);
   Mounted ignored;
   const auto laid = ensure_layout(home, {{}, request.directories, {}}, user, ignored);
-  if (laid && request.identity) {
-    auto id = TRY(home_id(home));
-    prepared.id = std::move(id);
-  }
+  if (laid && request.identity) prepared.id = TRY(home_id(home));
   if (!laid && laid.error().kind == "not-permitted" && !prepared.foreign.empty())
     return fail("not-permitted", laid.error().message + ": " + prepared.foreign);
   if (laid || laid.error().kind != "input-output") return laid;

@@ -221,10 +221,9 @@ std::string to_json(const Summary& summary) {
 }
 
 Result<Summary> parse_summary(std::string_view text) {
-  const auto known = wire::parse_json_object(text);  // limits the depth; an object
-  if (!known) return tl::unexpected(known.error());
+  const auto known = TRY(wire::parse_json_object(text));   // limits the depth; an object
   const Ordered object = wire::parsed_ordered_json(text);  // keeps the parameters' order
-  if (auto newer = wire::newer(*known, "version", known_summary, "the result"))
+  if (auto newer = wire::newer(known, "version", known_summary, "the result"))
     return tl::unexpected<Error>(std::move(*newer));
   if (count(object.value("version", Ordered())) != known_summary)
     return failure("it is no result of a sweep");
@@ -232,21 +231,20 @@ Result<Summary> parse_summary(std::string_view text) {
   if (!index || *index >= most_sets) return failure("it says no index");
   Summary summary;
   summary.index = *index;
-  const std::string state = wire::text_field(*known, "state");
+  const std::string state = wire::text_field(known, "state");
   std::size_t which = 0;
   while (which < state_names.size() && state != state_names[which]) ++which;
   if (which == state_names.size()) return failure("it says no state");
   summary.state = static_cast<Summary::State>(which);
   summary.parameters = TRY(parse_set(object.value("parameters", Ordered())));
-  auto curve = TRY(parse_columns(object.value("curve", Ordered())));
-  summary.curve = std::move(curve);
+  summary.curve = TRY(parse_columns(object.value("curve", Ordered())));
   summary.curve.thin(Summary::most_points);
   summary.attempt = count(object.value("attempt", Ordered())).value_or(0);
   summary.attempts = count(object.value("attempts", Ordered())).value_or(0);
   summary.seconds = std::max(0.0, number(object.value("seconds", Ordered())).value_or(0));
-  summary.model = wire::text_field(*known, "model");
+  summary.model = wire::text_field(known, "model");
   if (summary.state == Summary::State::Done)
-    summary.stopped_early = wire::text_field(*known, "stopped_early");
+    summary.stopped_early = wire::text_field(known, "stopped_early");
   return summary;
 }
 

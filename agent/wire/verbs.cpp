@@ -59,8 +59,8 @@ Result<Request> parse_request(std::string_view text) {
   if (const auto as = json->find("as"); as != json->end())
     if (auto wrong = wire::read_value(*as, request.as); !wrong.empty())
       return failure("\"as\"" + wrong);
-  auto verb = TRY(parse_verb(*json, name->get<std::string>(), static_cast<const Verb*>(nullptr)));
-  request.verb = std::move(verb);
+  request.verb =
+      TRY(parse_verb(*json, name->get<std::string>(), static_cast<const Verb*>(nullptr)));
   return request;
 }
 

@@ -222,8 +222,7 @@ Result<Safetensors> read_safetensors(std::string_view bytes) {
   std::vector<Placed> placed;
   for (const auto& [name, entry] : header.items()) {
     if (name == kMetadata) {
-      auto metadata = TRY(read_metadata(entry));
-      read.metadata = std::move(metadata);
+      read.metadata = TRY(read_metadata(entry));
       continue;
     }
     placed.push_back(TRY(read_entry(name, entry, data)));

@@ -311,9 +311,8 @@ class Run {
       loaded_.reset();
     }
     TRY(open_feed());
-    auto board = TRY(
+    board_ = TRY(
         TensorBoard::open(options_.tensorboard, position_.step, row_is_due() ? kEpochLoss : ""));
-    board_ = std::move(board);
     if (!options_.steps_log.empty()) {
       steps_log_ = Descriptor(
           ::open(options_.steps_log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
@@ -661,8 +660,7 @@ Result<void> complete(Options& options, const std::string& parameters, const Giv
     if (value.empty()) continue;
     TRY(set(options.parameters, name, value));
   }
-  auto device = TRY(behind("--device", find_device(options.hardware.device)));
-  options.hardware.device = std::move(device);
+  options.hardware.device = TRY(behind("--device", find_device(options.hardware.device)));
   return {};
 }
 

@@ -55,9 +55,8 @@ auto each_page(PageLimits limits, Ask ask, Take take, Endless endless)
   Pages pages(limits);
   std::string token;
   do {
-    auto page = ask(token);
-    if (!page) return tl::unexpected(std::move(page.error()));
-    PageSeen seen = take(std::move(*page));
+    auto page = TRY(ask(token));
+    PageSeen seen = take(std::move(page));
     if (const auto more = pages.add(seen.items, seen.next_token); !more)
       return tl::unexpected(endless(more.error()));
     token = std::move(seen.next_token);

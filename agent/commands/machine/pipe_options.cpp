@@ -212,8 +212,7 @@ Result<data::Shard> shard_of_array() {
 }
 
 Result<void> add(std::vector<wire::Channel>& all, Result<wire::Channel> channel) {
-  if (!channel) return tl::unexpected(channel.error());
-  return wire::add_channel(all, std::move(*channel));
+  return wire::add_channel(all, TRY(std::move(channel)));
 }
 
 // At most 1 GiB for streams, however many: the machine must have it, as each is filled before it is
