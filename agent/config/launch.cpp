@@ -124,15 +124,12 @@ void settle_pools(Reader& reader, Launch& launch) {
     if (reader.given(key) != nullptr)
       reader.problem("launch.pools", "has types, zones and subnets of its own: leave out " + key);
   if (launch.places.size() > 1) check_shared(reader, launch);
-  if (launch.places.empty()) return;
-  std::vector<Place> places = launch.places;
-  for (Place& place : places) {  // what all share, before the first one's is the launch's
+  for (Place& place : launch.places) {  // what all share, before the first one's is the launch's
     if (place.security_groups.empty()) place.security_groups = launch.security_groups;
     if (place.key.empty()) place.key = launch.key;
     if (place.image.empty()) place.image = launch.image;
   }
-  launch = launch_at(launch, 0);
-  launch.places = std::move(places);
+  if (!launch.places.empty()) static_cast<Place&>(launch) = launch.places[0];
 }
 
 using NodeKind = Node::Kind;
@@ -395,15 +392,7 @@ std::optional<RootDisk> root_disk(const Job& job) {
 Launch launch_at(const Launch& launch, std::size_t place) {
   Launch there = launch;
   there.places.clear();
-  if (place >= launch.places.size()) return there;
-  const Place& it = launch.places[place];
-  there.region = it.region;
-  there.instance_types = it.instance_types;
-  there.zones = it.zones;
-  there.subnets = it.subnets;
-  if (!it.security_groups.empty()) there.security_groups = it.security_groups;
-  if (!it.key.empty()) there.key = it.key;
-  if (!it.image.empty()) there.image = it.image;
+  if (place < launch.places.size()) static_cast<Place&>(there) = launch.places[place];
   return there;
 }
 

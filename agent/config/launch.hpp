@@ -70,24 +70,21 @@ struct CapacityReservation {
   bool interruptible = false;  // else a capacity block
 };
 
-// A region in which the job may run (launch.cpp). An empty value is that of Launch.
+// A region in which the job may run (launch.cpp).
 struct Place {
   std::string region;  // empty: the one that AWS_REGION names
-  std::vector<std::string> instance_types;
-  std::vector<std::string> zones, subnets, security_groups;
-  std::string key, image;
-};
-
-inline constexpr std::string_view own_placement_group = "own";  // `launch` makes it
-
-struct Launch {
-  FleetKind type = FleetKind::Ec2Fleet;
-  std::string image;  // ami-... | resolve:ssm:/PARAMETER
   std::vector<std::string> instance_types;
   std::vector<std::string> zones;    // or
   std::vector<std::string> subnets;  // neither: any zone of the default VPC
   std::vector<std::string> security_groups;
   std::string key;
+  std::string image;  // ami-... | resolve:ssm:/PARAMETER
+};
+
+inline constexpr std::string_view own_placement_group = "own";  // `launch` makes it
+
+struct Launch : Place {
+  FleetKind type = FleetKind::Ec2Fleet;
   std::string profile;     // the instance profile's name or ARN
   std::string fleet_role;  // ARN; of a Spot Fleet
   Allocation allocation = Allocation::PriceCapacityOptimized;
@@ -95,8 +92,7 @@ struct Launch {
   int capacity = 1;
   std::string placement_group;  // a name, or own_placement_group; empty: none
   bool efa = false;             // an interface of EFA on each network card that has it
-  std::vector<Place> places;    // launch.pools; then what is above is of the first of them
-  std::string region;           // of a place; empty: the one that AWS_REGION names
+  std::vector<Place> places;    // launch.pools; the base is then the first of them
   OnDemand on_demand;
   Package package;
   std::optional<NewVolume> volume;

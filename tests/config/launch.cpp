@@ -101,7 +101,7 @@ const std::string of_a_bucket =
     "launch:\n  image: resolve:ssm:/aws/service/debian/12\n  profile: spotter\n  work: 40h\n";
 const std::string two_regions =
     "  on_demand: when-needed\n"
-    "  pools: [{types: [g5.xlarge, g6.xlarge], zones: [us-west-2a, us-west-2b]}, "
+    "  pools: [{types: [g5.xlarge, g6.xlarge], zones: [us-west-2a, us-west-2b], key: mine}, "
     "{region: us-east-2, types: g5.xlarge, security_groups: [sg-1]}]\n";
 
 TEST(Launch, HasPoolsInSeveralRegions) {
@@ -116,7 +116,7 @@ TEST(Launch, HasPoolsInSeveralRegions) {
   EXPECT_EQ(there.instance_types, std::vector<std::string>{"g5.xlarge"});
   EXPECT_EQ(there.zones, std::vector<std::string>{});
   EXPECT_EQ(there.security_groups, std::vector<std::string>{"sg-1"});
-  EXPECT_EQ(there.image, "resolve:ssm:/aws/service/debian/12");
+  EXPECT_EQ(there.key + there.image, "resolve:ssm:/aws/service/debian/12");
   EXPECT_EQ(launch_at(launch, 0).security_groups, std::vector<std::string>{});
 }
 
