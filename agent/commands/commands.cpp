@@ -1,5 +1,6 @@
 #include "agent/commands/commands.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -127,6 +128,15 @@ int show_page(const std::string& topic) {
 }
 
 }  // namespace
+
+Window window() {
+  Window found;
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return found;
+  if (size.ws_row > 0) found.rows = size.ws_row;
+  if (size.ws_col > 0) found.columns = size.ws_col;
+  return found;
+}
 
 bool agrees(const char* question) {
   if (::isatty(STDIN_FILENO) == 0) return false;

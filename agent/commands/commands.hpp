@@ -60,6 +60,12 @@ std::string manual_of(const CLI::App& app);
 // The job for this process, by its file; its mistakes are printed, a line each.
 Result<config::Job> job_here(const std::string& file);
 
+// The size of the terminal that the standard output is, or what is usual.
+struct Window {
+  std::size_t rows = 1000, columns = 80;
+};
+Window window();
+
 // Asks a person at the terminal; without one, nobody agrees.
 bool agrees(const char* question);
 

@@ -1,7 +1,5 @@
 #include "agent/commands/commands.hpp"
 
-#include <sys/ioctl.h>
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -119,11 +117,12 @@ Result<void> serve_page(const PageServer& server) {
   return {};
 }
 
-// `spotter status --serve`: the live page of a job, for a browser of this machine.
-struct ServeOptions {
-  bool wanted = false;
-  std::uint16_t port = 0;
+struct StatusOptions {
   JobToShow shown;
+  bool json = false, watch = false;
+  bool serves = false;  // `spotter status --serve`: the live page, for a browser of this machine
+  std::uint16_t port = 0;
+  std::size_t columns = 80;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -230,9 +229,9 @@ class Watcher : Pinned {
   std::thread thread_;
 };
 
-void add_serve_options(CLI::App& status, ServeOptions& options) {
+void add_serve_options(CLI::App& status, StatusOptions& options) {
   auto* wanted = status.add_flag(
-      "--serve", options.wanted,
+      "--serve", options.serves,
       "Shows the job as a page in a browser, at an address of this machine that it prints, until "
       "Ctrl-C, to root and to who serves it; from elsewhere: ssh -L. Without --job it is that of "
       "job.yaml here, or the service's");
@@ -244,7 +243,7 @@ void add_serve_options(CLI::App& status, ServeOptions& options) {
       ->needs(wanted);
 }
 
-Result<int> serve(const ServeOptions& options) {
+Result<int> serve(const StatusOptions& options) {
   if (!io::kernel_knows_users)
     return mistake(
         "--serve is not in the client's build: the page is for its own user alone, "
@@ -259,16 +258,10 @@ Result<int> serve(const ServeOptions& options) {
 }
 
 // `spotter status --job NAME`: a job seen from any machine, whether or not an instance runs.
-struct RemoteStatus {
-  std::string job;      // its name, or its file
-  std::string publish;  // s3://bucket/prefix, if the job's file does not name it
-  bool json = false;
-  std::size_t columns = 80;
-};
 using Experiment = std::optional<std::size_t>;
 
-Result<NamedJob> asked_of(const RemoteStatus& options) {
-  auto asked = TRY(named_job({options.job, {}, options.publish}));
+Result<NamedJob> asked_of(const JobToShow& options) {
+  auto asked = TRY(named_job(options));
   if (const auto name = config::job_name.parse(asked.name); !name)
     return failure("--job " + options.job + ": there is no such file, and " + name.error().message);
   return asked;
@@ -466,7 +459,7 @@ std::string unknown_job(const NamedJob& asked, const Looker& looker) {
   return words + (names.empty() ? "; no job is known there" : "; known jobs: " + names);
 }
 
-std::string text_of(const Jobs& jobs, const RemoteStatus& options) {
+std::string text_of(const Jobs& jobs, const StatusOptions& options) {
   const double now = io::wall_clock();
   const bool table = jobs.size() > 1 || jobs.begin()->first.has_value();
   json all = json::array();
@@ -525,8 +518,8 @@ std::string last_words(const NamedJob& asked, const SeenRemotely& seen) {
 
 // Prints it, and to stderr what could not be read. Returns the exit status: 0 all was read, 1 not
 // all, 2 wrong input, job_failed.
-Result<int> show_remote(const RemoteStatus& options) {
-  const auto asked = TRY(of_input(asked_of(options)));
+Result<int> show_remote(const StatusOptions& options) {
+  const auto asked = TRY(of_input(asked_of(options.shown)));
   const SeenRemotely seen = look_remotely(asked);
   if (!seen.trouble.empty()) return failure(seen.trouble);
   if (!seen.is_there()) return 1;
@@ -541,7 +534,7 @@ Result<int> show_remote(const RemoteStatus& options) {
 
 // `spotter wait`: until the job has ended; a line for each change of its stage. What cannot be read
 // passes, but not at the first look.
-Result<int> wait_remotely(const RemoteStatus& options) {
+Result<int> wait_remotely(const JobToShow& options) {
   constexpr std::chrono::seconds between{15};
   const auto asked = TRY(of_input(asked_of(options)));
   std::string before;
@@ -567,12 +560,6 @@ Result<int> wait_remotely(const RemoteStatus& options) {
 }
 
 constexpr std::size_t largest = 64U << 10;
-
-struct StatusOptions {
-  bool json = false;
-  bool watch = false;
-  std::string job, publish;
-};
 
 // The text to show, or why there is none.
 struct Shown {
@@ -605,18 +592,6 @@ Shown look(const std::string& run_directory, std::size_t columns) {
     if (const auto inner = io::read_file(below + "/status.json", largest))
       if (const auto more = wire::status_text(*inner, now, columns)) *text += "\n" + *more;
   return {std::move(*text), ""};
-}
-
-struct Window {
-  std::size_t rows = 1000, columns = 80;  // defaults
-};
-Window window() {
-  Window found;
-  winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return found;
-  if (size.ws_row > 0) found.rows = size.ws_row;
-  if (size.ws_col > 0) found.columns = size.ws_col;
-  return found;
 }
 
 // Overwrites the old text line by line, then clears the rest, so that nothing flickers. One write,
@@ -682,9 +657,9 @@ int watch(const std::function<Shown(std::size_t columns)>& look, std::time_t sec
   return 0;
 }
 
-Result<int> watch_remotely(RemoteStatus options) {
+Result<int> watch_remotely(StatusOptions options) {
   constexpr std::time_t between = 10;  // seconds: each look asks EC2 some questions
-  const auto asked = TRY(of_input(asked_of(options)));
+  const auto asked = TRY(of_input(asked_of(options.shown)));
   return watch(
       [&](std::size_t width) {
         options.columns = width;
@@ -699,11 +674,11 @@ Result<int> written() {
   return failure(std::string("cannot write: ") + std::strerror(errno));
 }
 
-Result<int> show(const StatusOptions& options) {
-  const std::size_t columns = ::isatty(STDOUT_FILENO) != 0 ? window().columns : largest;
-  if (!options.job.empty() && options.watch) return watch_remotely({options.job, options.publish});
-  if (!options.job.empty())
-    return show_remote({options.job, options.publish, options.json, columns});
+Result<int> show(StatusOptions options) {
+  if (options.serves) return serve(options);
+  options.columns = ::isatty(STDOUT_FILENO) != 0 ? window().columns : largest;
+  if (!options.shown.job.empty())
+    return options.watch ? watch_remotely(options) : show_remote(options);
   const auto run_directory = run_directory_to_show(act::Environment::of_this_process());
   if (options.watch) return watch([&](std::size_t width) { return look(run_directory, width); }, 1);
   if (options.json) {
@@ -713,7 +688,7 @@ Result<int> show(const StatusOptions& options) {
     if (!trouble.empty()) return failure("the status in " + run_directory + " is " + trouble);
     if (file) return written();
   }
-  const Shown seen = look(run_directory, columns);
+  const Shown seen = look(run_directory, options.columns);
   put(seen.text);
   return seen.trouble.empty() ? written() : failure(seen.trouble);
 }
@@ -727,27 +702,22 @@ void add_status(CLI::App& app, int& status) {
   auto options = std::make_shared<StatusOptions>();
   auto* json = command->add_flag("--json", options->json, "As the agent wrote it");
   command->add_flag("--watch", options->watch, "Follows it, until Ctrl-C")->excludes(json);
-  auto* job = command->add_option("--job", options->job,
+  auto* job = command->add_option("--job", options->shown.job,
                                   "A job's name or its description: what EC2 and its agents say "
                                   "of it, even if no instance runs");
   command
-      ->add_option("--publish", options->publish,
+      ->add_option("--publish", options->shown.publish,
                    "The place in S3 that the job's description has as publish")
       ->needs(job);
-  auto page = std::make_shared<ServeOptions>();
-  add_serve_options(*command, *page);
-  command->callback([options, page, &status] {
-    page->shown.job = options->job;
-    page->shown.publish = options->publish;
-    status = io::ended("status", page->wanted ? serve(*page) : show(*options));
-  });
+  add_serve_options(*command, *options);
+  command->callback([options, &status] { status = io::ended("status", show(*options)); });
 }
 
 void add_wait(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
       "wait",
       "Waits for a job's end, from anywhere: exit status 0, it has finished; 3, it gave up");
-  auto options = std::make_shared<RemoteStatus>();
+  auto options = std::make_shared<JobToShow>();
   command->add_option("job", options->job, "The job's name or its description")->required();
   command->add_option("--publish", options->publish,
                       "The place in S3 that the job's description has as publish");

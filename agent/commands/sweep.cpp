@@ -1,4 +1,3 @@
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -521,13 +520,6 @@ bool write(const std::string& path, const std::string& text) {
   return written;
 }
 
-Screen screen() {
-  if (::isatty(STDOUT_FILENO) == 0) return {};
-  winsize size{};
-  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return {known ? size.ws_col : std::size_t{80}, most_rows};
-}
-
 Result<int> show(const ResultsOptions& options, bool job_is_named) {
   if (options.csv == "-" && options.json == "-")
     return mistake("--csv and --json cannot both go to the standard output");
@@ -539,7 +531,9 @@ Result<int> show(const ResultsOptions& options, bool job_is_named) {
   sort(all, order);
   const bool no_table = options.csv == "-" || options.json == "-";
   if (no_table && !order.note.empty()) io::complain("sweep", order.note, 0);
-  bool good = no_table || write("-", to_table(all, order, screen()));
+  const bool at_terminal = ::isatty(STDOUT_FILENO) != 0;
+  const Screen screen = at_terminal ? Screen{window().columns, most_rows} : Screen{};
+  bool good = no_table || write("-", to_table(all, order, screen));
   if (!options.csv.empty()) good = write(options.csv, to_csv(all)) && good;
   if (!options.json.empty()) good = write(options.json, to_json(all)) && good;
   return good ? 0 : 1;
