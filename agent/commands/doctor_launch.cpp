@@ -115,8 +115,7 @@ Finding examine_reservation(AwsCalls& calls, const config::Launch& launch) {
   const std::string& id = launch.reservation->id;
   const auto seen = calls.ask(wire::DescribeCapacityReservations{{id}});
   if (!seen && seen.error().kind != CallError::Kind::NotFound)
-    return {check, Verdict::Warn, seen.error().message,
-            seen.error().forbidden() ? of_the_launcher : "whether it can be used is open"};
+    return unanswered(check, seen.error(), "whether it can be used");
   if (!seen || seen->items.empty())
     return {check, Verdict::Fail, id + " is not there", "correct launch.capacity_reservation"};
   const wire::CapacityReservation& it = seen->items.front();
@@ -229,12 +228,7 @@ Result<void, CallError> prove(AwsCalls& calls, const std::string& role, const Js
 constexpr const char* efs_check = "efs";
 
 // The launching user may have the policy of an earlier version: that alone stops no launch.
-Finding not_looked_at(const CallError& failure) {
-  return {efs_check, Verdict::Warn, failure.message,
-          failure.forbidden() ? "whether it can be mounted is open: give who launches what "
-                                "`spotter iam launcher` prints"
-                              : "whether it can be mounted is open: try again"};
-}
+constexpr const char* open_with_efs = "whether it can be mounted";
 
 // The zones in which the job may run, each with one of its subnets; empty where none is known.
 std::map<std::string, std::string> places_of(AwsCalls& calls, const DoctorScope& scope) {
@@ -350,8 +344,7 @@ Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
   using When = config::OnDemand::When;
   if (launch.reservation) return {examine_reservation(calls, launch)};
   const auto sizes = calls.ask_all(wire::DescribeInstanceTypes{launch.instance_types, {}});
-  if (!sizes)
-    return {{"quota", Verdict::Warn, sizes.error().message, "whether the quotas suffice is open"}};
+  if (!sizes) return {unanswered("quota", sizes.error(), "whether the quotas suffice")};
   if (launch.on_demand.when == When::Always)
     return quotas_of(calls, *sizes, wire::on_demand_quota_of, launch.capacity);
   Findings findings = quotas_of(calls, *sizes, wire::spot_quota_of, launch.capacity);
@@ -368,9 +361,7 @@ WatchSeen examine_watcher(AwsCalls& calls, const config::Job& job) {
   if (!job.launch || !job.launch->on_demand.needs_watcher()) return {};
   const auto fleets = job_fleets(calls, key_of(job));
   if (!fleets)
-    return {State::Unknown,
-            {{"watcher", Verdict::Warn, fleets.error().message, "whether one runs is open"}},
-            {}};
+    return {State::Unknown, {unanswered("watcher", fleets.error(), "whether one runs")}, {}};
   WatchSeen seen;
   const auto now = calls.now();
   for (const JobFleet& it : *fleets)
@@ -528,13 +519,13 @@ Findings examine_file_system(AwsCalls& calls, const config::Job& job, const Doct
   if (!found && found.error().kind == CallError::Kind::NotFound)
     return {{efs_check, Verdict::Fail, "there is no " + id + " in " + calls.region().str(),
              "correct storage.efs.id, or make one: aws efs create-file-system --encrypted"}};
-  if (!found) return {not_looked_at(found.error())};
+  if (!found) return {unanswered(efs_check, found.error(), open_with_efs)};
   if (found->empty()) return {{efs_check, Verdict::Fail, "EFS shows no " + id, "try again"}};
   const Mounting mounting{job, found->front(),
                           job.launch || !scope.zones.empty() || !scope.subnets.empty()};
   if (auto findings = judge_state(mounting.file_system); !findings.empty()) return findings;
   const auto targets = calls.ask_all(wire::DescribeMountTargets{id});
-  if (!targets) return {not_looked_at(targets.error())};
+  if (!targets) return {unanswered(efs_check, targets.error(), open_with_efs)};
   if (const auto zone = config::mount_option(share, "az"))
     return judge_zones(mounting, {{*zone, ""}}, *targets);
   auto places = places_of(calls, scope);

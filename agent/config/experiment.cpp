@@ -12,8 +12,8 @@ constexpr const char* attempt_variable = "SPOTTER_ATTEMPT";
 // After that another machine tries.
 constexpr int tries_of_an_attempt = 2;
 
-tl::unexpected<config::Problem> problem(std::string message) {
-  return tl::unexpected(config::Problem{.message = std::move(message)});
+tl::unexpected<std::vector<config::Problem>> problem(std::string message) {
+  return tl::unexpected(std::vector{config::Problem{.message = std::move(message)}});
 }
 
 Result<sweep::ArrayIndex> index_of(const sweep::Variable& variable) {
@@ -40,8 +40,14 @@ void set_experiment(config::Job& job, std::size_t index, const sweep::Set& set) 
   job.storage.ebs.tag.value = config::of_experiment(job.storage.ebs.tag.value, index);
 }
 
-Result<void, config::Problem> choose_experiment(config::Job& job, const sweep::Variable& variable,
-                                                const FetchSets& fetch) {
+Result<config::Job, std::vector<config::Problem>> with_experiment(
+    Result<config::Job, std::vector<config::Problem>> given, const config::Environment& environment,
+    const FetchSets& fetch) {
+  auto job = TRY(std::move(given));
+  const auto variable = [&](const char* name) {
+    const auto found = environment.variables.find(name);
+    return found == environment.variables.end() ? std::string() : found->second;
+  };
   if (job.claims) job.attempt = variable(attempt_variable);
   if (const auto dash = job.attempt.rfind('-'); dash != job.attempt.npos)
     job.token = wire::parse_count(job.attempt.substr(dash + 1)).value_or(0);
@@ -49,7 +55,7 @@ Result<void, config::Problem> choose_experiment(config::Job& job, const sweep::V
     int& tries = job.on_failure.attempts_without_progress;
     tries = std::min(tries, tries_of_an_attempt);
   }
-  if (!job.sweep) return {};
+  if (!job.sweep) return job;
   if (job.sweep->stop && job.attempt.empty()) {
     return problem(
         "sweep.stop ends experiments only where machines claim them, on a fleet with `claims:`; "
@@ -57,7 +63,8 @@ Result<void, config::Problem> choose_experiment(config::Job& job, const sweep::V
   }
   const auto index = index_of(variable);
   if (!index) return problem(index.error().message);
-  const auto sets = TRY(fetch(job));
+  const auto in_a_list = [](const config::Problem& it) { return std::vector{it}; };
+  const auto sets = TRY(fetch(job).map_error(in_a_list));
   const std::string list = "the sweep's list has " + std::to_string(sets.size()) + " sets";
   if (index->index >= sets.size()) {
     return problem(index->variable + "=" + std::to_string(index->index) + ", but " + list +
@@ -72,19 +79,6 @@ Result<void, config::Problem> choose_experiment(config::Job& job, const sweep::V
   if (!command) return problem(command.error().message);
   job.trainer.command = std::move(*command);
   set_experiment(job, index->index, set);
-  return {};
-}
-
-Result<config::Job, std::vector<config::Problem>> with_experiment(
-    Result<config::Job, std::vector<config::Problem>> job, const config::Environment& environment,
-    const FetchSets& fetch) {
-  if (!job) return job;
-  const auto variable = [&](const char* name) {
-    const auto found = environment.variables.find(name);
-    return found == environment.variables.end() ? std::string() : found->second;
-  };
-  if (const auto chosen = choose_experiment(*job, variable, fetch); !chosen)
-    return tl::unexpected(std::vector{chosen.error()});
   return job;
 }
 

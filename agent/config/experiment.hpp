@@ -6,17 +6,14 @@
 
 namespace spotter::command {
 
-// Chooses a sweep's experiment: `sets` is fetched, the index is SPOTTER_EXPERIMENT, or that of the
-// array that this process belongs to. Fills the command's placeholders and Job::experiment; each
-// experiment has a volume of its own, and the index ends the value of its tag. A job without a
-// sweep stays as it is, except that SPOTTER_ATTEMPT names its folder where machines claim the work.
-// Errors say what to do: no index, one beyond the list, an array of another size than the list.
+// Chooses a sweep's experiment, if the job was read: `sets` is fetched, the index is
+// SPOTTER_EXPERIMENT, or that of the array that this process belongs to. Fills the command's
+// placeholders and Job::experiment; each experiment has a volume of its own, and the index ends the
+// value of its tag. A job without a sweep stays as it is, except that SPOTTER_ATTEMPT names its
+// folder where machines claim the work. Errors say what to do: no index, one beyond the list, an
+// array of another size than the list.
 using FetchSets =
     std::function<Result<std::vector<sweep::Set>, config::Problem>(const config::Job& job)>;
-Result<void, config::Problem> choose_experiment(config::Job& job, const sweep::Variable& variable,
-                                                const FetchSets& fetch);
-
-// The same for a job that was read, if it was.
 Result<config::Job, std::vector<config::Problem>> with_experiment(
     Result<config::Job, std::vector<config::Problem>> job, const config::Environment& environment,
     const FetchSets& fetch);

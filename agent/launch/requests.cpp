@@ -275,14 +275,14 @@ OrderedJson group_shape(const config::Job& job, const TemplateVersion& it) {
   return shape;
 }
 
-OrderedJson group_tags(const config::Job& job, const wire::Tags& tags) {
+OrderedJson group_tags(const std::string& group, const wire::Tags& tags) {
   OrderedJson list = OrderedJson::array();
   for (const auto& [key, value] : tags)
-    list.push_back({{"ResourceId", resource_name(job)},
+    list.push_back({{"ResourceId", group},
                     {"ResourceType", "auto-scaling-group"},
                     {"Key", key},
                     {"Value", value},
-                    {"PropagateAtLaunch", key != tag::request}});
+                    {"PropagateAtLaunch", key != tag::request && key != tag::watched}});
   return list;
 }
 
@@ -295,7 +295,7 @@ AwsCommand create_group(const config::Job& job, const TemplateVersion& it, const
                            {"LifecycleTransition", "autoscaling:EC2_INSTANCE_TERMINATING"},
                            {"HeartbeatTimeout", hook_seconds},
                            {"DefaultResult", "CONTINUE"}}});
-  input["Tags"] = group_tags(job, tags);
+  input["Tags"] = group_tags(resource_name(job), tags);
   return command("autoscaling", "CreateAutoScalingGroup", input, Repeatable::No);
 }
 
@@ -481,7 +481,8 @@ AwsCommand update_group(const config::Job& job, const TemplateVersion& launch_te
 
 AwsCommand tag_group(const config::Job& job, const std::string& digest) {
   return command("autoscaling", "CreateOrUpdateTags",
-                 {{"Tags", group_tags(job, fleet_tags(job, digest))}}, Repeatable::Read);
+                 {{"Tags", group_tags(resource_name(job), fleet_tags(job, digest))}},
+                 Repeatable::Read);
 }
 
 AwsCommand keep_zones(const FleetId& group) {
@@ -507,18 +508,10 @@ Capacity capacity_of(const config::Launch& launch) {
 }
 
 AwsCommand mark_group(const FleetId& group, const std::string& job, const std::string& mark) {
-  const auto tag = [&](const char* key, const std::string& value, bool propagates) {
-    return OrderedJson{{"ResourceId", group.str()},
-                       {"ResourceType", "auto-scaling-group"},
-                       {"Key", key},
-                       {"Value", value},
-                       {"PropagateAtLaunch", propagates}};
-  };
   // The launcher may tag a group only as that of its job.
-  return command(
-      "autoscaling", "CreateOrUpdateTags",
-      {{"Tags", OrderedJson::array({tag(tag::job, job, true), tag(tag::watched, mark, false)})}},
-      Repeatable::Read);
+  const wire::Tags tags{{tag::job, job}, {tag::watched, mark}};
+  return command("autoscaling", "CreateOrUpdateTags", {{"Tags", group_tags(group.str(), tags)}},
+                 Repeatable::Read);
 }
 
 }  // namespace spotter::launch

@@ -59,7 +59,7 @@ class Profile(AnEmptyAccount):
         self.assertTrue(self.one_instance())
         self.limit(job, drop="LookAtTheProfile")
         self.assertRegex(self.spotter("doctor", job, code=None).stdout,
-                         "(?m)^warn  profile .*GetInstanceProfile.* is open: give who launches")
+                         "(?m)^warn  profile .*GetInstanceProfile.* is open; give who launches")
 
 
 class Rights(AnEmptyAccount):

@@ -19,20 +19,16 @@ Chosen choose(const Variables& variables, std::size_t sets = 3) {
   Chosen chosen;
   chosen.job.sweep.emplace();
   chosen.job.trainer.command = "train --lr={lr}";
-  const auto done = choose_experiment(
-      chosen.job,
-      [&](const char* name) {
-        const auto found = variables.find(name);
-        return found == variables.end() ? "" : found->second;
-      },
+  const auto done = with_experiment(
+      chosen.job, {.variables = variables},
       [&](const config::Job&) -> Result<std::vector<sweep::Set>, config::Problem> {
         std::vector<sweep::Set> all;
         for (std::size_t i = 0; i < sets; ++i)
           all.push_back({{"lr", "0." + std::to_string(i), "0." + std::to_string(i)}});
         return all;
       });
-  if (!done) chosen.error = done.error().message;
-  return chosen;
+  if (!done) return {{}, done.error().front().message};
+  return {*done, ""};
 }
 
 TEST(Experiment, IsThatOfTheArray) {
@@ -70,30 +66,27 @@ TEST(Experiment, OfASweepThatStopsEarlyIsClaimed) {
   job.sweep.emplace().stop.emplace();
   job.claims.emplace();
   const auto choose_with = [&](const Variables& variables) {
-    return choose_experiment(
-        job,
-        [&](const char* name) {
-          const auto found = variables.find(name);
-          return found == variables.end() ? "" : found->second;
-        },
-        [](const config::Job&) { return std::vector<sweep::Set>(3); });
+    return with_experiment(job, {.variables = variables},
+                           [](const config::Job&) { return std::vector<sweep::Set>(3); });
   };
   const auto of_array =
       choose_with({{"AWS_BATCH_JOB_ARRAY_INDEX", "2"}, {"AWS_BATCH_JOB_ARRAY_SIZE", "3"}});
   ASSERT_FALSE(of_array);
-  EXPECT_NE(of_array.error().message.find("remove sweep.stop"), std::string::npos);
-  EXPECT_TRUE(choose_with({{"SPOTTER_EXPERIMENT", "2"}, {"SPOTTER_ATTEMPT", "attempt-12"}}));
-  EXPECT_EQ(job.token, 12U);
+  EXPECT_NE(of_array.error().front().message.find("remove sweep.stop"), std::string::npos);
+  const auto claimed =
+      choose_with({{"SPOTTER_EXPERIMENT", "2"}, {"SPOTTER_ATTEMPT", "attempt-12"}});
+  ASSERT_TRUE(claimed);
+  EXPECT_EQ(claimed->token, 12U);
 }
 
 TEST(Experiment, OfAJobWithoutASweepIsNone) {
-  config::Job job;
-  EXPECT_TRUE(choose_experiment(
-      job, [](const char*) { return std::string("1"); },
+  const auto done = with_experiment(
+      config::Job(), {.variables = {{"SPOTTER_EXPERIMENT", "1"}, {"SPOTTER_ATTEMPT", "1"}}},
       [](const config::Job&) -> Result<std::vector<sweep::Set>, config::Problem> {
         return tl::unexpected(config::Problem{});
-      }));
-  EXPECT_FALSE(job.experiment);
+      });
+  ASSERT_TRUE(done);
+  EXPECT_FALSE(done->experiment);
 }
 
 TEST(Experiment, OfAListThatIsNotToBeHadNowIsToBeTriedAgain) {
