@@ -227,7 +227,6 @@ Result<void, CallError> prove(AwsCalls& calls, const std::string& role, const Js
 
 constexpr const char* efs_check = "efs";
 
-// The launching user may have the policy of an earlier version: that alone stops no launch.
 constexpr const char* open_with_efs = "whether it can be mounted";
 
 // The zones in which the job may run, each with one of its subnets; empty where none is known.

@@ -219,7 +219,14 @@ Result<bool, s3::Failure> is_the_same(s3::Client& client, const s3::Object& obje
                       .into = bytes,
                       .whole = true,
                       .etag = object.etag}));
-  return wire::sha256_hex(bytes) == package.sha256;
+  if (wire::sha256_hex(bytes) == package.sha256) return true;
+  s3::Digest digest(object.checksum);
+  digest.add(bytes);
+  if (digest.matches()) return false;
+  return tl::unexpected(s3::Failure{.kind = s3::Failure::Kind::Corrupt,
+                                    .message = "the bytes that came are not those of its checksum",
+                                    .bucket = object.bucket,
+                                    .key = object.key});
 }
 
 // True: it is there. False: it is not, or S3 does not say.

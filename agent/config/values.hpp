@@ -2,6 +2,7 @@
 // type of job.yaml; its message lacks the key, which the reader adds.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 
 #include "agent/config/job.hpp"
@@ -46,7 +47,13 @@ struct Scalar {
     if (fits == nullptr) return choose<T>(text, choices);
     if constexpr (std::constructible_from<T, std::string_view>)
       if (fits(text)) return T(text);
-    return failure("expected " + std::string(expected) + ", found " + in_quotes(text));
+    // A text for a terminal, and none of the environment's that is no text of a job.yaml.
+    constexpr std::size_t shown = 100;
+    const bool plain = text.size() <= shown && std::ranges::none_of(text, [](unsigned char each) {
+                         return each < ' ' || each == 127;
+                       });
+    return failure("expected " + std::string(expected) +
+                   (plain ? ", found " + in_quotes(text) : ""));
   }
 };
 

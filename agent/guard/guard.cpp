@@ -249,23 +249,35 @@ void Guard::capture() {
 // The rest of a save is none without a file of it that is torn: none of it is recorded until it is
 // written again. But a script may always write what looks torn.
 bool Guard::is_spoilt(const Capture& captured, bool of_companions) {
-  for (const Row& row : captured.rows) torn_.erase(shape_of(row.name));
-  bool spoilt = false;
+  std::set<std::string> torn;  // shapes
   for (const auto& one : captured.left_out)
-    spoilt = (one.torn && moments_.is_of_captured(one.name) &&
-              ++torn_[shape_of(one.name)] <= torn_saves) ||
-             spoilt;
+    if (one.torn && moments_.is_of_captured(one.name)) torn.insert(shape_of(one.name));
+  for (const Row& row : captured.rows)
+    if (!torn.contains(shape_of(row.name))) torn_.erase(shape_of(row.name));
+  bool spoilt = false;
+  for (const std::string& shape : torn) spoilt = ++torn_[shape] <= torn_saves || spoilt;
   if (!spoilt) return false;
   keeper_.discard(captured);
   for (const Row& row : captured.rows)
     if (moments_.is_of_captured(row.name)) spoilt_.insert(row.name);
-  for (const auto& one : captured.left_out) spoilt_.insert(one.name);
+  for (const auto& one : captured.left_out)
+    if (one.torn) spoilt_.insert(one.name);
   companions_.reset();
   if (of_companions)
     last_companions_ = now_();
   else
     all_is_captured();
   return true;
+}
+
+// Its writer has another try, or goes on to the next save: once the torn files are written again,
+// the others are looked at, too.
+void Guard::heal(const std::string& name, bool removed) {
+  if (spoilt_.empty()) return;
+  if (!removed && torn_.contains(shape_of(name)))
+    spoilt_.clear();
+  else
+    spoilt_.erase(name);
 }
 
 void Guard::all_is_captured() {
@@ -305,7 +317,7 @@ void Guard::take_change(const Change& change, bool died) {
   if (keeper_.place().where().of_all() && is_of_libspotter(change.name))
     return leave_alone(libspotter_saves);
   touched_.insert(change.name);
-  spoilt_.erase(change.name);
+  heal(change.name, change.kind == Change::Kind::Removed);
   held_.erase(change.name);
   if (change.kind != Change::Kind::Modified) asked_.erase(change.name);
   const Role role = keeper_.place().role(change.name, listing_);
@@ -361,7 +373,7 @@ void Guard::remember_as_closed(const Found& one, bool is_file) {
   closed_[one.name] = {one, is_file ? end_of(one) : std::string()};
 }
 
-// What stood there at its end then: the same if it was only added to since.
+// The file's bytes where its end was then: the same if it was only added to since.
 std::string Guard::end_of(const Found& one) const {
   constexpr std::size_t enough = 64;
   const Descriptor file = keeper_.place().open(one.name, O_RDONLY);
@@ -493,6 +505,7 @@ void Guard::look_at_all(bool died) {
     const auto closed = closed_.find(member.name);
     if (known || seen || (closed != closed_.end() && alike(closed->second, member))) continue;
     touched_.insert(member.name);
+    heal(member.name, false);
     const bool is_closed = keeper_.knows_writers() && !keeper_.is_written(member.name);
     const auto kind = is_closed ? Change::Kind::Closed : Change::Kind::Modified;
     if (member.role == Role::Companion && !is_of_saves(member.name, kind)) {
@@ -512,7 +525,9 @@ void Guard::look_at_all(bool died) {
 // A link, or a name that was made of a file that is there, is never closed.
 void Guard::close_what_nobody_writes() {
   auto open = moments_.open_for(settle_time, now_());
-  std::erase_if(open, [this](const std::string& name) { return keeper_.is_written(name); });
+  std::erase_if(open, [this](const std::string& name) {
+    return is_appended_to(name) || keeper_.is_written(name);
+  });
   if (open.empty()) return;
   const bool died = somebody_died();
   for (const std::string& name : open) {

@@ -127,6 +127,7 @@ class Guard {
   bool is_held(const std::string& name) const;
   bool is_of_saves(const std::string& name, Change::Kind kind);
   bool is_spoilt(const Capture& captured, bool of_companions);
+  void heal(const std::string& name, bool removed);
   void all_is_captured();
   void is_of_none(const std::string& name);
   bool was_open(const std::string& name) const;

@@ -337,8 +337,13 @@ void Moments::forget(const std::string& name) {
 }
 
 void Moments::removed(const std::string& name, Time now, bool to_be_renewed) {
+  to_be_renewed = to_be_renewed && !in_vain_.contains(name);
   const bool begins = to_be_renewed && captured_ && !new_ && !current_.empty();
-  if (begins) begin_set(name);
+  if (begins) {
+    burst_.clear();
+    in_burst_ = false;
+    begin_set(name);
+  }
   current_.erase(name);
   if (to_be_renewed) {
     if (current_.empty()) first_ = name;
@@ -530,7 +535,11 @@ void Moments::captured() {
   due_ = false;
   captured_ = true;
   new_ = !in_flux_.empty();
-  if (!new_) std::erase_if(current_, [](const auto& one) { return one.second.awaited; });
+  if (!new_)
+    std::erase_if(current_, [this](const auto& one) {
+      if (one.second.awaited) in_vain_.insert(one.first);
+      return one.second.awaited;
+    });
   in_flux_.clear();
   before_.clear();
   broken_ = false;

@@ -156,10 +156,11 @@ class Moments {
   std::map<std::string, Kind> kinds_;            // by shape
   std::map<std::string, std::string> numbered_;  // by shape, a folder; "": there are others
   std::uint64_t turn_ = 0;
-  const Kind* leader_ = nullptr;  // of the first file of the run
-  std::string leads_;             // the last of its kind: a file, or a folder
-  int misled_ = 0;                // sets in a row that ended although a file was awaited
-  bool counts_ = true;            // how often each was written says something
+  const Kind* leader_ = nullptr;   // of the first file of the run
+  std::string leads_;              // the last of its kind: a file, or a folder
+  int misled_ = 0;                 // sets in a row that ended although a file was awaited
+  bool counts_ = true;             // how often each was written says something
+  std::set<std::string> in_vain_;  // names that were awaited once, and did not come
   // Files that are closed behind each of their parts; false: for so long that they are logs.
   std::map<std::string, bool> parts_;
   bool in_burst_ = false;  // whether these begin a set is not known yet

@@ -449,7 +449,7 @@ Result<void> look_at_record(const Home& home, const io::SafeDirectory& folder,
 // Epochs begin at 1 in each home: the number alone says nothing.
 std::string home_of_mark(const Home& home) { return wire::to_url(home.at) + " " + home.id; }
 
-// As it is written. The mark of whichever home.
+// The mark of whichever home, as it is written.
 struct MarkRecord {
   static constexpr std::string_view keys = "home! epoch! name! manifest! cleared";
   std::string home;

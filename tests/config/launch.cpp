@@ -118,6 +118,13 @@ TEST(Launch, HasPoolsInSeveralRegions) {
   EXPECT_EQ(there.security_groups, std::vector<std::string>{"sg-1"});
   EXPECT_EQ(there.key + there.image, "resolve:ssm:/aws/service/debian/12");
   EXPECT_EQ(launch_at(launch, 0).security_groups, std::vector<std::string>{});
+  std::string turned = two_regions;  // the first region's groups are not the second one's
+  turned.replace(turned.find("key: mine"), 9, "security_groups: [sg-0]");
+  turned.replace(turned.find(", security_groups: [sg-1]"), 25, "");
+  const auto other = parse_job(of_a_bucket + turned, as_root);
+  ASSERT_TRUE(other) << describe(other.error(), "job.yaml");
+  EXPECT_EQ(launch_at(*other->launch, 0).security_groups, std::vector<std::string>{"sg-0"});
+  EXPECT_EQ(launch_at(*other->launch, 1).security_groups, std::vector<std::string>{});
 }
 
 TEST(Launch, OfPoolsSaysWhatDoesNotFit) {

@@ -443,5 +443,121 @@ TEST_F(Lives, ATextInTwoPartsUnlearnsNothing) {
   EXPECT_EQ(read("optim.pt"), zip("optim.pt8"));
 }
 
+TEST_F(Lives, AFileThatIsVerifiedBeforeItGetsItsNameIsAwaitedOnce) {
+  Life life(files("*.pt"));
+  for (int save = 1; save <= 3; ++save) {
+    const std::string name = "ckpt_" + std::to_string(save) + ".pt";
+    write("tmp.pt", zip(name));
+    life.rest(3'000);
+    fs::rename(path("tmp.pt"), path(name));
+    life.rest(save < 3 ? 60'000 : 5'000);
+  }
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_TRUE(exists("ckpt_3.pt"));
+}
+
+TEST_F(Lives, ATornFileThatIsWrittenAgainBringsItsSaveBack) {
+  {
+    Life life(files("*.pt"));
+    for (const char* step : {"1", "2", "3"}) {
+      for (const char* name : {"model.pt", "optim.pt"}) write(name, zip(name + std::string(step)));
+      life.rest(10'000);
+    }
+    write("model.pt", zip("model.pt4"));
+    write("optim.pt", zip("optim.pt4").substr(0, 30));
+    life.rest(5'000);
+    write("optim.pt", zip("optim.pt4"));
+    life.rest(40'000);
+  }  // the machine is lost
+  settle(files("*.pt"));
+  EXPECT_EQ(read("model.pt"), zip("model.pt4"));
+  EXPECT_EQ(read("optim.pt"), zip("optim.pt4"));
+}
+
+TEST_F(Lives, ABestModelOfATornSaveIsKeptWithTheNextWholeOne) {
+  Life life(files("*.pt"));
+  const auto save = [&](const std::string& number, bool best, bool torn) {
+    write("model.pt", zip("m" + number));
+    if (best) write("best.pt", zip("b" + number));
+    write("optim.pt", torn ? zip("o").substr(0, 30) : zip("o" + number));
+    life.rest(40'000);
+  };
+  for (const char* number : {"1", "2", "3"}) save(number, true, false);
+  save("4", true, true);
+  save("5", false, false);
+  write("model.pt", zip("m6").substr(0, 20));
+  life.look();
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(read("model.pt"), zip("m5"));
+  EXPECT_EQ(read("best.pt"), zip("b4"));
+}
+
+TEST_F(Lives, AFolderInTheSamePlaceIsRecordedAfterATornOne) {
+  const Where all{mount_, "ckpt", ""};
+  Life life(all);
+  for (int save = 1; save <= 6; ++save) {
+    fs::create_directories(path("tmp"));
+    life.look();
+    const std::string content = zip(std::to_string(save));
+    write("tmp/model.pt", content);
+    write("tmp/optim.pt", save == 4 ? content.substr(0, 30) : content);
+    fs::remove_all(path("old"));
+    if (exists("live")) fs::rename(path("live"), path("old"));
+    fs::rename(path("tmp"), path("live"));
+    life.rest(70'000);
+  }
+  const Keeper now = Keeper::open(all).value();
+  const auto status = now.place().look("live/model.pt");
+  const Row* row = now.record().row("live/model.pt");
+  ASSERT_TRUE(row != nullptr && status);
+  EXPECT_EQ(row->mtime_ns, found("live/model.pt", *status).mtime_ns);
+}
+
+// A rank whose file was whole once, and looks torn ever after; or a full disk, for all of them.
+TEST_F(Lives, ATornRankIsCountedOnceASave) {
+  for (const bool all : {false, true}) {
+    Life life(files("*.pt"));
+    const int last = all ? 5 : 8;
+    for (int save = 1; save <= last; ++save) {
+      const std::string content = zip(std::to_string(save));
+      write("model.pt", content);
+      for (const char* rank : {"rank_0.pt", "rank_1.pt", "rank_2.pt"}) {
+        const bool torn = save > 3 && (all || rank[5] == '1');
+        write(rank, torn ? content.substr(0, 30) : content);
+      }
+      life.rest(40'000);
+    }
+    write("model.pt", "half");
+    life.died = true;
+    life.end(End::Killed);
+    EXPECT_EQ(read("model.pt"), zip(all ? "3" : "8"));
+    EXPECT_EQ(read("rank_0.pt"), zip(all ? "3" : "8"));
+    life.end(End::Finished);
+  }
+}
+
+TEST_F(Lives, ALogOfOneLineHindersNoSave) {
+  const Where all{mount_, "ckpt", ""};
+  for (const bool logs : {false, true}) {
+    Life life(all, logs);
+    std::ofstream log;
+    for (int save = 1; save <= (logs ? 1 : 4); ++save) {
+      for (const char* name : {"model.pt", "optim.pt"})
+        write(name, zip(name + std::to_string(save + 4 * logs)));
+      if (logs) {
+        log.open(path("train.out"), std::ios::app);
+        log << "one line\n" << std::flush;
+      }
+      life.rest(logs ? 3'000 : 20'000);
+    }
+    log.close();
+    life.died = true;
+    life.end(End::Killed);
+  }
+  EXPECT_EQ(read("model.pt"), zip("model.pt5"));
+}
+
 }  // namespace
 }  // namespace spotter::guard

@@ -1,6 +1,7 @@
 #include "trainer/library/bucket.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "agent/aws/s3/objects.hpp"
@@ -32,7 +33,7 @@ bool is_group(const std::string& group) {
   return !group.empty() && group.find('/') == group.npos && checkpoint::is_plain(group);
 }
 
-// As they are written: the sealed text's JSON.
+// The sealed text's JSON, as it is written.
 struct FileRecord {
   static constexpr std::string_view keys = "path! bytes! mtime_ns! sum! group!";
   std::string path;
@@ -115,8 +116,10 @@ Result<Manifest> decode(std::string_view bytes) {
   if (!unsealed || !unsealed->is_object()) return damaged();
   if (auto newer = wire::newer(*unsealed, "format", known_format, "the manifest"))
     return tl::unexpected(std::move(*newer));
-  // What nobody writes is damage: also a null, and an empty name.
-  const bool has_null = std::ranges::any_of(*unsealed, &json::is_null);
+  // Damage is what nobody writes: also a null, and an empty name.
+  const bool has_null = std::ranges::any_of(
+      std::array{"name", "step", "saved_ms", "metric"},
+      [&](const char* key) { return unsealed->contains(key) && (*unsealed)[key].is_null(); });
   Record record;
   if (has_null || !wire::read_record(*unsealed, record).empty() || record.format != known_format ||
       record.step.value_or(0) > INT64_MAX || !checkpoint::is_plain(record.job) ||
