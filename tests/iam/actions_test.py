@@ -163,7 +163,7 @@ def allowed(name):
 
 
 def sources(folder, skip=()):
-    return [path for path in sorted((ROOT / folder).glob("*.cpp")) if path.name not in skip]
+    return [path for path in sorted((ROOT / folder).glob("*.[ch]pp")) if path.name not in skip]
 
 
 class Actions(unittest.TestCase):
