@@ -6,7 +6,6 @@
 #include "agent/commands/doctor.hpp"
 #include "agent/commands/iam.hpp"
 #include "agent/config/trainer_role.hpp"
-#include "agent/service/act/cloud.hpp"
 
 namespace spotter::command {
 namespace {
