@@ -310,7 +310,8 @@ Found conda(const Spec& spec, std::string root, const Launch& launch) {
 
 // What `conda activate` and `source bin/activate` would find.
 Result<Found> find_environment(const Spec& spec, const Launch& launch) {
-  const auto& [kind, name] = spec.environment_kind;
+  const Kind kind = spec.environment_kind.kind;
+  const std::string& name = spec.environment_kind.name;
   if (kind == Kind::None) return Found{};
   const std::string home = value_of(spec.environment, "HOME", launch.account.home);
   const std::string& here = launch.working_directory;
