@@ -239,6 +239,47 @@ TEST_F(Lives, PartsBehindATruncationAreOneSave) {
   EXPECT_EQ(read("all.bin"), "4a4b4c");
 }
 
+// It is open for long enough to be taken for a log, until it is closed.
+TEST_F(Lives, APartThatTakesLongIsNoLogOnceItIsClosed) {
+  Life life(files("*.bin"), true);
+  for (const char* save : {"1", "2", "3"}) {
+    remove("all.bin");
+    for (const char* part : {"a", "b"}) {
+      std::ofstream file(path("all.bin"), std::ios::app);
+      for (int i = 0; i < 5; ++i, life.rest(500)) file << save << part << std::flush;
+      file.close();
+      life.rest(100);
+    }
+    life.rest(3'000);
+  }
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(life.finished().size(), 3U);
+}
+
+TEST_F(Lives, TheFirstPartOfAnotherRunIsNoSave) {
+  const auto part = [this](Life& life, const std::string& bytes, bool first) {
+    std::ofstream(path("all.bin"), first ? std::ios::trunc : std::ios::app) << bytes;
+    life.look();
+    life.rest(100);
+  };
+  {
+    Life life(files("*.bin"));
+    for (const char* save : {"1", "2", "3"}) {
+      for (const char* name : {"a", "b", "c"}) part(life, std::string(save) + name, name[0] == 'a');
+      life.rest(1'500);
+    }
+    life.died = true;
+    life.end(End::Killed);
+  }
+  Life life(files("*.bin"));
+  part(life, "4a", true);
+  life.rest(500);
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(read("all.bin"), "3a3b3c");
+}
+
 // They are written on, too, and the run goes on knowing what a save is.
 TEST_F(Lives, LinesOfALogUnlearnNothing) {
   for (const int saves : {8, 0}) {
@@ -290,7 +331,8 @@ TEST_F(Lives, OldOnesThatAreArchivedAreAwaitedByNobody) {
     life.end(End::Killed);
   }
   EXPECT_TRUE(exists(name(9)));
-  for (const Shapes& set : Keeper::open(files("*.pt")).value().record().usual)
+  const Keeper keeper = Keeper::open(files("*.pt")).value();
+  for (const Shapes& set : keeper.record().usual)
     EXPECT_EQ(set.at("epoch_#.pt"), 1U);
 }
 
