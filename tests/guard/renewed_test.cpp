@@ -332,8 +332,7 @@ TEST_F(Lives, OldOnesThatAreArchivedAreAwaitedByNobody) {
   }
   EXPECT_TRUE(exists(name(9)));
   const Keeper keeper = Keeper::open(files("*.pt")).value();
-  for (const Shapes& set : keeper.record().usual)
-    EXPECT_EQ(set.at("epoch_#.pt"), 1U);
+  for (const Shapes& set : keeper.record().usual) EXPECT_EQ(set.at("epoch_#.pt"), 1U);
 }
 
 TEST_F(Lives, WhatAPersonMovesAwayIsAwaitedForOneSaveAtMost) {
