@@ -3,6 +3,7 @@
 // g++ 12: a braced aggregate or a capturing lambda as a temporary inside a co_await expression is
 // destroyed twice. Name it first:   auto answer = client.send(std::move(request));
 //                                   auto result = co_await std::move(answer);
+// `if (!co_await drain(at_most))` crashed without either: the awaitable has a name everywhere.
 //
 // A guard instead of #pragma once: spotter_precompiled() in CMakeLists.txt says why.
 #ifndef SPOTTER_AGENT_IO_ASIO_HPP
