@@ -223,10 +223,8 @@ Result<bool, s3::Failure> is_the_same(s3::Client& client, const s3::Object& obje
   s3::Digest digest(object.checksum);
   digest.add(bytes);
   if (digest.matches()) return false;
-  return tl::unexpected(s3::Failure{.kind = s3::Failure::Kind::Corrupt,
-                                    .message = "the bytes that came are not those of its checksum",
-                                    .bucket = object.bucket,
-                                    .key = object.key});
+  return tl::unexpected(
+      s3::Failure{.kind = s3::Failure::Kind::Corrupt, .bucket = object.bucket, .key = object.key});
 }
 
 // True: it is there. False: it is not, or S3 does not say.

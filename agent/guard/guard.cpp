@@ -326,8 +326,9 @@ void Guard::take_change(const Change& change, bool died) {
   // A log stays open, or was open in a save; to others a part (h5py's "a") was added.
   const Row* row = keeper_.record().row(change.name);
   constexpr std::uint64_t large = 16U << 20;
-  const bool is_left = closed && !died && !keeper_.is_written(change.name) &&
-                       (row == nullptr || (!row->grows && row->bytes < large));
+  const bool is_left = closed && !died && logs_.contains(change.name) &&
+                       (row == nullptr || (!row->grows && row->bytes < large)) &&
+                       !keeper_.is_written(change.name);
   if (change.kind == Change::Kind::Removed || is_left)
     logs_.erase(change.name);
   else if (closed ? logs_.contains(change.name) : is_appended_to(change.name))
@@ -341,11 +342,13 @@ void Guard::take_change(const Change& change, bool died) {
   if (change.kind == Change::Kind::Removed) {
     news_ = news_ || role == Role::Member;
     // One of several that have other numbers is archived: the next has another number, too.
-    const bool is_one_of_many = std::ranges::any_of(keeper_.record().rows, [&](const Row& other) {
+    const auto is_alike = [&change](const Row& other) {
       return other.name != change.name && shape_of(other.name) == shape_of(change.name);
-    });
+    };
     const bool recorded = role == Role::Member && row != nullptr && !row->grows;
-    moments_.removed(change.name, now_(), change.renamed && recorded && !is_one_of_many);
+    const bool to_be_renewed =
+        change.renamed && recorded && std::ranges::none_of(keeper_.record().rows, is_alike);
+    moments_.removed(change.name, now_(), to_be_renewed);
     died_at_.erase(change.name);
     closed_.erase(change.name);
     return;

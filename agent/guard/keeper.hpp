@@ -54,7 +54,7 @@ struct Difference {
   bool beside = false;     // one that names no checkpoint, and may be of a save, as `step.txt` is
   Proof proof = Proof::Unknown;
   std::string why;         // of a torn one
-  bool like = false;       // its like was recorded whole (Keeper::has_like())
+  bool like = false;       // of a torn one: Keeper::has_like()
   bool temporary = false;  // its script renames such files once they are whole
   bool newest = false;     // of the checkpoint that the generation ended with
   bool current = false;    // of the set that was being written (moments.hpp)

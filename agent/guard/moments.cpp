@@ -201,6 +201,10 @@ bool Moments::is_written_on(const std::pair<const std::string, State>& one, bool
   return is_one;
 }
 
+bool Moments::awaits_renewed() const {
+  return std::ranges::any_of(std::views::values(current_), &State::awaited);
+}
+
 bool Moments::are_in_parts() const {
   return std::ranges::any_of(
       parts_, [this](const auto& one) { return one.second && current_.contains(one.first); });
@@ -484,7 +488,7 @@ bool Moments::is_sure() const {
 Shapes Moments::needed() const { return needed_of(usual_); }
 
 bool Moments::has_all() const {
-  return has_all_said() && std::ranges::none_of(std::views::values(current_), &State::awaited) &&
+  return has_all_said() && !awaits_renewed() &&
          (is_even() || !lacks(needed(), shapes_of(current_)));
 }
 
@@ -520,7 +524,7 @@ std::optional<Pause> Moments::wait(Time now) const {
   const bool ranks = std::ranges::any_of(std::views::keys(current_), is_of_a_rank);
   const Pause unknown = ranks ? unknown_ranks : unknown_yet;
   Pause needed = unknown;
-  const bool awaited = lags() || std::ranges::any_of(std::views::values(current_), &State::awaited);
+  const bool awaited = lags() || awaits_renewed();
   const bool known = !this->needed().empty() || is_even();
   if (known || said_.size() != 0 || awaited) {
     // How many ranks, or parts?

@@ -128,6 +128,7 @@ class Moments {
   };
 
   bool is_written_on(const std::pair<const std::string, State>& one, bool grew, Time now);
+  bool awaits_renewed() const;
   bool are_in_parts() const;
   bool begins(const std::string& name, const Kind& kind) const;
   bool is_first_finished(const std::string& name) const;

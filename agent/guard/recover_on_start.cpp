@@ -95,7 +95,6 @@ Result<void> Keeper::weigh(std::vector<Difference>& found, End end, const Witnes
     one.newest = record_.newest() != nullptr && !one.companion &&
                  record_.checkpoint_of(one.name) == record_.newest()->name;
     one.current = !witness.is_current || witness.is_current(one.name);
-    one.like = !one.companion && has_like(one.name, changed);
     const bool meant = end == End::Unwatched || end == End::Finished || end == End::Stopped;
     if (one.what != What::Missing && witness.is_log && witness.is_log(one.name)) continue;
     one.temporary =
@@ -109,6 +108,7 @@ Result<void> Keeper::weigh(std::vector<Difference>& found, End end, const Witnes
       }
       one.proof = look->proof;
       one.why = look->why;
+      one.like = one.proof == Proof::Torn && !one.companion && has_like(one.name, changed);
       const Row* row = record_.row(one.name);  // nobody looks at when a log is closed
       const bool log = row != nullptr && row->grows;
       const bool closed = !log && witness.is_closed && witness.is_closed(one.name);

@@ -280,32 +280,57 @@ TEST_F(Lives, TheFirstPartOfAnotherRunIsNoSave) {
   EXPECT_EQ(read("all.bin"), "3a3b3c");
 }
 
-// They are written on, too, and the run goes on knowing what a save is.
-TEST_F(Lives, LinesOfALogUnlearnNothing) {
-  for (const int saves : {8, 0}) {
-    Life life({mount_, "ckpt", ""});
-    const auto line = [&] {
-      std::ofstream(path("log.txt"), std::ios::app) << "a line\n";
-      life.look();
-    };
-    for (int i = 0; i < 4 && saves > 0; ++i, life.rest(200)) line();
-    for (int save = 1; save <= saves; ++save) {
-      for (const char* name : {"model.pt", "optim.pt"}) {
-        write(name, zip(name + std::to_string(save)));
+// A run of eight saves, and one that is killed amid its first.
+class TwoRuns : public Lives {
+ protected:
+  // `begin`: at the first run's start. `behind`: each of its saves.
+  using Writes = std::function<void(Life&)>;
+  void play(const Where& where, const Writes& begin, const Writes& behind) {
+    for (const int saves : {8, 0}) {
+      Life life(where);
+      if (saves > 0) begin(life);
+      for (int save = 1; save <= saves; ++save) {
+        for (const char* name : {"model.pt", "optim.pt"}) {
+          write(name, zip(name + std::to_string(save)));
+          life.rest(3'000);
+        }
+        behind(life);
+        life.rest(40'000);
+      }
+      if (saves == 0) {
+        write("model.pt", zip("half a save"));
         life.rest(3'000);
       }
-      line();
-      life.rest(40'000);
+      life.died = true;
+      life.end(End::Killed);
     }
-    if (saves == 0) {
-      write("model.pt", zip("half a save"));
-      life.rest(3'000);
-    }
-    life.died = true;
-    life.end(End::Killed);
+    EXPECT_EQ(read("model.pt"), zip("model.pt8"));
+    EXPECT_EQ(read("optim.pt"), zip("optim.pt8"));
   }
-  EXPECT_EQ(read("model.pt"), zip("model.pt8"));
-  EXPECT_EQ(read("optim.pt"), zip("optim.pt8"));
+  void line(Life& life, const char* name) const {
+    std::ofstream(path(name), std::ios::app) << "a line\n";
+    life.look();
+  }
+};
+
+// They are written on, too, and the run goes on knowing what a save is.
+TEST_F(TwoRuns, LinesOfALogUnlearnNothing) {
+  play(
+      {mount_, "ckpt", ""},
+      [&](Life& life) {
+        for (int i = 0; i < 4; ++i, life.rest(200)) line(life, "log.txt");
+      },
+      [&](Life& life) { line(life, "log.txt"); });
+}
+
+// Written on once, at a run's start.
+TEST_F(TwoRuns, ATextInTwoPartsUnlearnsNothing) {
+  play(
+      files("*.pt *.txt"),
+      [&](Life& life) {
+        for (int i = 0; i < 2; ++i, life.rest(200)) line(life, "config.txt");
+      },
+      [](Life&) {});
 }
 
 TEST_F(Lives, OldOnesThatAreArchivedAreAwaitedByNobody) {
@@ -456,32 +481,6 @@ TEST_F(Lives, TheFirstRotationLeavesACheckpointToStartOn) {
     life.end(End::Killed);
     EXPECT_EQ(read(name), content("1")) << name;
   }
-}
-
-// Written on once, at a run's start.
-TEST_F(Lives, ATextInTwoPartsUnlearnsNothing) {
-  for (const int saves : {8, 0}) {
-    Life life(files("*.pt *.txt"));
-    for (int i = 0; i < 2 && saves > 0; ++i, life.rest(200)) {
-      std::ofstream(path("config.txt"), std::ios::app) << "a line\n";
-      life.look();
-    }
-    for (int save = 1; save <= saves; ++save) {
-      for (const char* name : {"model.pt", "optim.pt"}) {
-        write(name, zip(name + std::to_string(save)));
-        life.rest(3'000);
-      }
-      life.rest(40'000);
-    }
-    if (saves == 0) {
-      write("model.pt", zip("half a save"));
-      life.rest(3'000);
-    }
-    life.died = true;
-    life.end(End::Killed);
-  }
-  EXPECT_EQ(read("model.pt"), zip("model.pt8"));
-  EXPECT_EQ(read("optim.pt"), zip("optim.pt8"));
 }
 
 TEST_F(Lives, AFileThatIsVerifiedBeforeItGetsItsNameIsAwaitedOnce) {
