@@ -10,7 +10,7 @@ from checks.files import ROOT, name, sources
 LIMITS = [
     ("product files", 522, 620),
     ("product lines", 95904, 79000),
-    ("test lines", 139035, 94000),
+    ("test lines", 139069, 94000),
     ("files under 40 lines, %", 9.4, 12),
     ("headers with at most one other user, %", 21.5, 20),
     ("lines that are #include, %", 3.6, 4),

@@ -130,12 +130,13 @@ TEST_F(Lives, APartThatIsAddedMakesNoLogOfItsFile) {
 TEST_F(Lives, AFolderThatIsRenamedLeavesNoNamesBehind) {
   for (const bool looks_last : {false, true}) {
     Life life(files("*"));
-    for (const char* step : {"10", "20", "30", "40"}) {
+    for (const char* step : {"10", "20", "30", "40", "50", "60", "70"}) {
       const std::string name = (looks_last ? "b-" : "a-") + std::string(step);
       fs::create_directories(path(name + ".tmp"));
-      life.look();
+      const bool unseen = (step[0] == '7') != looks_last;  // all is done between two looks
+      if (!unseen) life.look();
       for (const char* file : {"a", "b"}) write(name + ".tmp/" + file, zip(step));
-      if ((step[0] == '4') == looks_last) life.look();
+      if (!unseen) life.look();
       fs::rename(path(name + ".tmp"), path(name));
       life.rest(1'500);
       EXPECT_EQ(life.finished().empty() ? "" : life.finished().back().substr(0, 4), name);
@@ -358,6 +359,39 @@ TEST_F(Lives, OldOnesThatAreArchivedAreAwaitedByNobody) {
   EXPECT_TRUE(exists(name(9)));
   const Keeper keeper = Keeper::open(files("*.pt")).value();
   for (const Shapes& set : keeper.record().usual) EXPECT_EQ(set.at("epoch_#.pt"), 1U);
+}
+
+TEST_F(Lives, BothFilesOfOldSavesAreArchivedAndAwaitedByNobody) {
+  fs::create_directories(mount_ / "archive");
+  Life life(files("*.pt"));
+  for (int step = 1; step <= 6; ++step) {
+    const auto number = [](int of) { return std::to_string(of) + ".pt"; };
+    for (const char* file : {"model_", "optim_"}) {
+      write(file + number(step), zip(number(step)));
+      life.look();
+    }
+    life.rest(2'000);
+    EXPECT_EQ(life.finished().size(), static_cast<std::size_t>(2 * step));
+    for (const char* file : {"model_", "optim_"})
+      if (step > 2) fs::rename(path(file + number(step - 2)), mount_ / "archive" / number(step));
+    life.rest(5'000);
+  }
+}
+
+// The next save is begun as soon as one is done.
+TEST_F(Lives, TheNextFileUnderAnotherNameHindersNoGeneration) {
+  Life life(files("*"));
+  std::ofstream next(path("weights.tmp"));
+  for (std::size_t save = 1; save <= 4; ++save) {
+    next << save << std::flush;
+    life.rest(500);
+    next = {};
+    fs::rename(path("weights.tmp"), path("weights"));
+    next = std::ofstream(path("weights.tmp"));
+    next << "half" << std::flush;
+    life.rest(3'000);
+    EXPECT_EQ(life.finished().size(), save);
+  }
 }
 
 TEST_F(Lives, WhatAPersonMovesAwayIsAwaitedForOneSaveAtMost) {
