@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "agent/base/record.hpp"
 #include "trainer/library/manifest.hpp"
 
 namespace spotter::guard {
@@ -35,31 +36,20 @@ bool is_better(const BestRule& rule, double value, double than) {
 }  // namespace
 
 std::string encode(const BestRecord& record) {
-  return seal({{"format", 1},
-               {"metric", record.rule.metric},
-               {"mode", record.rule.largest_is_best ? "max" : "min"},
-               {"value", record.value},
-               {"step", record.step},
-               {"name", record.name},
-               {"kept", record.kept}});
+  auto object = wire::object_of(record);
+  object["format"] = 1;
+  return seal(std::move(object));
 }
 
 std::optional<BestRecord> decode_best(std::string_view bytes) {
-  const auto json = unseal(bytes);
-  if (!json || json->value("format", 0) != 1) return std::nullopt;
-  try {
-    BestRecord record{
-        {json->at("metric").get<std::string>(), json->at("mode").get<std::string>() == "max"},
-        json->at("value").get<double>(),
-        json->at("step").get<std::uint64_t>(),
-        json->at("name").get<std::string>(),
-        json->at("kept").get<std::string>()};
-    const bool plain = !record.kept.empty() && record.kept.find('/') == std::string::npos &&
-                       record.kept != "." && record.kept != "..";
-    return plain ? std::optional(std::move(record)) : std::nullopt;
-  } catch (const nlohmann::json::exception&) {
+  const auto object = unseal(bytes);
+  BestRecord record;
+  if (!object || object->value("format", nlohmann::json()) != 1 ||
+      !wire::read_record(*object, record).empty())
     return std::nullopt;
-  }
+  const bool plain = !record.kept.empty() && record.kept.find('/') == std::string::npos &&
+                     record.kept != "." && record.kept != "..";
+  return plain ? std::optional(std::move(record)) : std::nullopt;
 }
 
 Best::Best(const Keeper& keeper, std::optional<BestRule> rule, Values values,
@@ -138,13 +128,14 @@ std::optional<Best::Word> Best::consider(const Offered& one, const Stopped& stop
     return trouble(keeper_.place().shown_own(best_name).string() +
                    " cannot be read, or a newer Spotter wrote it: no best checkpoint is kept until "
                    "it and the folder best beside it are moved away");
-  if (before && before->rule == *rule_ && !is_better(*rule_, value->value, before->value))
-    return std::nullopt;
+  const std::string mode = rule_->largest_is_best ? "max" : "min";
+  const bool same = before && before->metric == rule_->metric && before->mode == mode;
+  if (same && !is_better(*rule_, value->value, before->value)) return std::nullopt;
   const std::string of = keeper_.place().shown(one.name) + " is the best so far by " +
                          rule_->metric + " (" + shortened(value->value) + " at step " +
                          std::to_string(value->step) + ")";
   const std::string sum = parts.size() == 1 ? parts.front().sum : sum_of_parts(parts);
-  BestRecord record{*rule_, value->value, value->step, one.name, sum.substr(0, 8)};
+  BestRecord record{rule_->metric, mode, value->value, value->step, one.name, sum.substr(0, 8)};
   record.kept += "-" + last_component(one.name);
   const std::string kept = (keeper_.place().shown_own(best_directory) / record.kept).string();
   const auto done = keep(parts, record, before, stopped);

@@ -18,12 +18,12 @@ inline constexpr const char* best_name = "best.json";
 struct BestRule {
   std::string metric;
   bool largest_is_best = true;
-  friend bool operator==(const BestRule&, const BestRule&) = default;
 };
 
 // The content of .spotter/best.json. Its last member is the sum of all before it.
 struct BestRecord {
-  BestRule rule;
+  static constexpr std::string_view keys = "metric! mode! value! step! name! kept!";
+  std::string metric, mode;  // the rule's; `max` or `min`
   double value = 0;
   std::uint64_t step = 0;  // for which it was reported
   std::string name;        // of the checkpoint, relative to its directory

@@ -21,6 +21,14 @@ bool ends_with(std::string_view name, std::initializer_list<std::string_view> en
                      [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
+// Little-endian; REQUIRES: it fits.
+std::uint64_t little_endian(const std::string& text, std::size_t at, int bytes) {
+  std::uint64_t value = 0;
+  for (int i = bytes; i-- > 0;)
+    value = value << 8 | static_cast<unsigned char>(text[at + static_cast<std::size_t>(i)]);
+  return value;
+}
+
 Look torn(std::string why) { return {Shape::Torn, std::move(why)}; }
 
 // At 0, or after a block of the user's own at 512, 1024, 2048 ...
@@ -144,83 +152,14 @@ bool is_closed_json(std::string_view text) {
   return depth == 0 && !in_string;
 }
 
-// The content of one entry, piece by piece, stored or deflated.
-bool has_its_sum(int file, const ZipEntry& entry) {
-  constexpr std::size_t local_size = 30;
-  const auto local = read_at(file, entry.header, local_size);
-  if (!local || little_endian(*local, 0, 4) != 0x04034b50) return false;
-  std::uint64_t at =
-      entry.header + local_size + little_endian(*local, 26, 2) + little_endian(*local, 28, 2);
-  if (entry.method != Z_DEFLATED && entry.method != 0) return false;
-  z_stream stream{};
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return false;
-  constexpr std::size_t piece_size = 1U << 20;
-  std::vector<unsigned char> unpacked(piece_size);
-  auto crc = ::crc32(0, nullptr, 0);
-  bool good = true;
-  for (std::uint64_t left = entry.packed; good && left > 0;) {
-    auto piece = read_at(file, at, std::min<std::uint64_t>(left, piece_size));
-    good = piece.has_value();
-    if (!good) break;
-    auto* bytes = reinterpret_cast<unsigned char*>(piece->data());
-    const auto size = static_cast<unsigned>(piece->size());
-    at += size;
-    left -= size;
-    if (entry.method == 0) {
-      crc = ::crc32(crc, bytes, size);
-      continue;
-    }
-    stream.next_in = bytes;
-    stream.avail_in = size;
-    do {
-      stream.next_out = unpacked.data();
-      stream.avail_out = piece_size;
-      const int state = ::inflate(&stream, Z_NO_FLUSH);
-      good = state == Z_OK || state == Z_STREAM_END || state == Z_BUF_ERROR;
-      crc = ::crc32(crc, unpacked.data(), piece_size - stream.avail_out);
-      good = good && stream.total_out <= entry.unpacked;  // a few bytes may say terabytes
-    } while (good && stream.avail_out == 0);
-  }
-  ::inflateEnd(&stream);
-  return good && crc == entry.crc;
-}
-
-}  // namespace
-
-Look look_at(int file, std::uint64_t bytes, std::string_view name) {
-  const bool content = ends_with(name, {".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".json",
-                                        ".npz", ".keras", ".h5", ".hdf5", ".pkl"});
-  if (bytes == 0) return content ? torn("it is empty") : Look{};  // a marker, say
-  if (ends_with(name, {".safetensors"})) return look_at_safetensors(file, bytes);
-  if (ends_with(name, {".json"}) && bytes <= json_limit) {
-    const auto text = read_at(file, 0, bytes);
-    if (!text || !is_closed_json(*text)) return torn("the end of its JSON is missing");
-    return {Shape::Sealed, {}};
-  }
-  const auto head = read_at(file, 0, std::min<std::uint64_t>(bytes, 4));
-  const bool zip = head == "PK\x03\x04" || ends_with(name, {".npz", ".keras"});
-  if (zip && !has_zip_end(file, bytes)) return torn("the end of its zip archive is missing");
-  if (zip) return {Shape::Sealed, {}};
-  const bool hdf5 = ends_with(name, {".h5", ".hdf5"});
-  const auto superblock = find_superblock(file, bytes);
-  if (superblock) return look_at_hdf5(file, bytes, *superblock);
-  return hdf5 ? torn("it has no HDF5 superblock") : Look{};
-}
-
-bool is_database(int file) {
-  constexpr std::string_view signature = "SQLite format 3";
-  return read_at(file, 0, signature.size()) == std::string(signature);
-}
-
-bool is_known_complete(int file, std::uint64_t bytes) {
-  if (checkpoint::is_mostly_unwritten(file)) return false;
-  const auto entries = read_zip_directory(file, bytes);
-  return entries && !entries->empty() &&
-         std::all_of(entries->begin(), entries->end(),
-                     [file](const ZipEntry& entry) { return has_its_sum(file, entry); });
-}
-
-namespace {
+// An entry of a zip's directory, as far as a checkpoint needs it.
+struct ZipEntry {
+  std::uint16_t method = 0;  // 0: stored, 8: deflated
+  std::uint32_t crc = 0;
+  std::uint64_t packed = 0;    // bytes in the file
+  std::uint64_t unpacked = 0;  // bytes of the content
+  std::uint64_t header = 0;    // offset of the local header
+};
 
 constexpr std::size_t end_size = 22;      // of the end record without its comment
 constexpr std::size_t end64_size = 56;    // of its form for large files
@@ -287,22 +226,7 @@ bool read_large_numbers(const std::string& extra, ZipEntry& entry) {
   return true;
 }
 
-}  // namespace
-
-std::optional<std::string> read_at(int file, std::uint64_t offset, std::size_t bytes) {
-  std::string text = io::read_at(file, offset, bytes);
-  return text.size() == bytes ? std::optional(std::move(text)) : std::nullopt;
-}
-
-std::uint64_t little_endian(const std::string& text, std::size_t at, int bytes) {
-  std::uint64_t value = 0;
-  for (int i = bytes; i-- > 0;)
-    value = value << 8 | static_cast<unsigned char>(text[at + static_cast<std::size_t>(i)]);
-  return value;
-}
-
-bool has_zip_end(int file, std::uint64_t bytes) { return find_directory(file, bytes).has_value(); }
-
+// None: the end record is missing, or what it says does not fit the file.
 std::optional<std::vector<ZipEntry>> read_zip_directory(int file, std::uint64_t bytes) {
   const auto directory = find_directory(file, bytes);
   const bool fits = directory && directory->bytes <= directory_limit &&
@@ -334,6 +258,87 @@ std::optional<std::vector<ZipEntry>> read_zip_directory(int file, std::uint64_t 
   }
   if (entries.size() != directory->entries) return std::nullopt;
   return entries;
+}
+
+// The content of one entry, piece by piece, stored or deflated.
+bool has_its_sum(int file, const ZipEntry& entry) {
+  constexpr std::size_t local_size = 30;
+  const auto local = read_at(file, entry.header, local_size);
+  if (!local || little_endian(*local, 0, 4) != 0x04034b50) return false;
+  std::uint64_t at =
+      entry.header + local_size + little_endian(*local, 26, 2) + little_endian(*local, 28, 2);
+  if (entry.method != Z_DEFLATED && entry.method != 0) return false;
+  z_stream stream{};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return false;
+  constexpr std::size_t piece_size = 1U << 20;
+  std::vector<unsigned char> unpacked(piece_size);
+  auto crc = ::crc32(0, nullptr, 0);
+  bool good = true;
+  for (std::uint64_t left = entry.packed; good && left > 0;) {
+    auto piece = read_at(file, at, std::min<std::uint64_t>(left, piece_size));
+    good = piece.has_value();
+    if (!good) break;
+    auto* bytes = reinterpret_cast<unsigned char*>(piece->data());
+    const auto size = static_cast<unsigned>(piece->size());
+    at += size;
+    left -= size;
+    if (entry.method == 0) {
+      crc = ::crc32(crc, bytes, size);
+      continue;
+    }
+    stream.next_in = bytes;
+    stream.avail_in = size;
+    do {
+      stream.next_out = unpacked.data();
+      stream.avail_out = piece_size;
+      const int state = ::inflate(&stream, Z_NO_FLUSH);
+      good = state == Z_OK || state == Z_STREAM_END || state == Z_BUF_ERROR;
+      crc = ::crc32(crc, unpacked.data(), piece_size - stream.avail_out);
+      good = good && stream.total_out <= entry.unpacked;  // a few bytes may say terabytes
+    } while (good && stream.avail_out == 0);
+  }
+  ::inflateEnd(&stream);
+  return good && crc == entry.crc;
+}
+
+}  // namespace
+
+std::optional<std::string> read_at(int file, std::uint64_t offset, std::size_t bytes) {
+  std::string text = io::read_at(file, offset, bytes);
+  return text.size() == bytes ? std::optional(std::move(text)) : std::nullopt;
+}
+
+Look look_at(int file, std::uint64_t bytes, std::string_view name) {
+  const bool content = ends_with(name, {".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".json",
+                                        ".npz", ".keras", ".h5", ".hdf5", ".pkl"});
+  if (bytes == 0) return content ? torn("it is empty") : Look{};  // a marker, say
+  if (ends_with(name, {".safetensors"})) return look_at_safetensors(file, bytes);
+  if (ends_with(name, {".json"}) && bytes <= json_limit) {
+    const auto text = read_at(file, 0, bytes);
+    if (!text || !is_closed_json(*text)) return torn("the end of its JSON is missing");
+    return {Shape::Sealed, {}};
+  }
+  const auto head = read_at(file, 0, std::min<std::uint64_t>(bytes, 4));
+  const bool zip = head == "PK\x03\x04" || ends_with(name, {".npz", ".keras"});
+  if (zip && !find_directory(file, bytes)) return torn("the end of its zip archive is missing");
+  if (zip) return {Shape::Sealed, {}};
+  const bool hdf5 = ends_with(name, {".h5", ".hdf5"});
+  const auto superblock = find_superblock(file, bytes);
+  if (superblock) return look_at_hdf5(file, bytes, *superblock);
+  return hdf5 ? torn("it has no HDF5 superblock") : Look{};
+}
+
+bool is_database(int file) {
+  constexpr std::string_view signature = "SQLite format 3";
+  return read_at(file, 0, signature.size()) == std::string(signature);
+}
+
+bool is_known_complete(int file, std::uint64_t bytes) {
+  if (checkpoint::is_mostly_unwritten(file)) return false;
+  const auto entries = read_zip_directory(file, bytes);
+  return entries && !entries->empty() &&
+         std::all_of(entries->begin(), entries->end(),
+                     [file](const ZipEntry& entry) { return has_its_sum(file, entry); });
 }
 
 }  // namespace spotter::guard

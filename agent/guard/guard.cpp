@@ -292,13 +292,7 @@ void Guard::say_finished(const Finished& one) {
   if (!one.behind.empty() && !std::exchange(said_behind_, true))
     say_({.words = place.shown(one.name) + " was saved although " + place.shown(one.behind) +
                    " was there: the trainer did not go on from it, and this is no progress"});
-  say_({.path = (place.where().mount / place.shown(one.name)).string(),
-        .step = one.step,
-        .bytes = one.bytes,
-        .name = one.name,
-        .closed = std::chrono::system_clock::time_point(
-            std::chrono::duration_cast<std::chrono::system_clock::duration>(
-                std::chrono::nanoseconds(one.mtime_ns)))});
+  say_({.path = (place.where().mount / place.shown(one.name)).string(), .finished = one});
 }
 
 void Guard::take_changes() {
@@ -543,17 +537,15 @@ bool Guard::end(End how, bool progressed) {
   take_changes();
   if (is_left()) return false;
   close_what_nobody_writes();
-  Witness witness;
-  witness.end = how;
-  witness.complete = moments_.is_sure();
-  witness.is_closed = [this](const std::string& name) {
-    return moments_.is_closed(name) && !died_at_.contains(name);
-  };
-  witness.is_current = [this](const std::string& name) { return moments_.is_current(name); };
-  witness.is_beside = [this](const std::string& name) { return moments_.knows(name); };
-  witness.is_log = [this](const std::string& name) { return logs_.contains(name); };
-  witness.is_temporary = [this](const std::string& name) { return is_temporary(name); };
-  witness.progressed = progressed || keeper_.is_long(now_() - began_);
+  const Witness witness{how, moments_.is_sure(), progressed || keeper_.is_long(now_() - began_),
+                        [this](const std::string& name) {
+                          return Witness::Seen{
+                              .closed = moments_.is_closed(name) && !died_at_.contains(name),
+                              .current = moments_.is_current(name),
+                              .beside = moments_.knows(name),
+                              .log = logs_.contains(name),
+                              .temporary = is_temporary(name)};
+                        }};
   keeper_.learn(moments_.learned());
   const auto settled = keeper_.settle(false, witness);
   for (const Finished& one : settled ? settled->finished : std::vector<Finished>())

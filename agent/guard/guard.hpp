@@ -57,15 +57,12 @@ class Changes {
 // stdout: one line: `ready`, when the trainer may start; else why not. At the end `doubted` where a
 //         start failed on the newest checkpoint, and the one before is there in its place.
 
-// A message to the agent. With a path: this file is finished and durable.
+// A message to the agent. With a path: this checkpoint is finished and durable.
 struct Saying {
   std::string words;
   bool wrong = true;  // else a person need not act on the words
   std::string path;
-  std::uint64_t step = 0;
-  std::uint64_t bytes = 0;
-  std::string name;                                // of the checkpoint, as the record has it
-  std::chrono::system_clock::time_point closed{};  // when something happened to it last
+  Finished finished{};  // which it is
 };
 
 // The trainer's processes that ended since this was asked last, or do so just now. The kernel marks

@@ -129,7 +129,7 @@ Result<std::vector<Difference>> Keeper::unlike(const Listing& listing,
   for (const Row* row : record_.rows_of(generation)) {
     const bool seen = std::ranges::find(found, row->name, &Difference::name) != found.end();
     if (seen || row->sum.empty()) continue;
-    const auto whole = TRY(has_sum(row->name, {row->name, row->bytes, row->mtime_ns, row->sum}));
+    const auto whole = TRY(has_sum(*row));
     if (!whole) found.push_back({.name = row->name, .what = What::Changed});
   }
   std::erase_if(found, [this](const Difference& one) {

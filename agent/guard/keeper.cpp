@@ -369,7 +369,7 @@ void Keeper::look_again(const Listing& listing) {
     if (!as_it_is) {
       const auto refuted = refuted_.find(row.name);
       if (refuted != refuted_.end() && refuted->second == member->changed_ns) continue;
-      const auto whole = has_sum(row.name, {row.name, row.bytes, row.mtime_ns, row.sum});
+      const auto whole = has_sum(row);
       if (whole && !*whole) refuted_[row.name] = member->changed_ns;
       if (!whole || !*whole) continue;
     }
@@ -707,7 +707,7 @@ bool Keeper::is_like_recorded(const std::string& companion) const {
 }
 
 std::vector<Difference> Keeper::differences(const Listing& listing, std::uint64_t generation,
-                                            const LeaveOut& beside) const {
+                                            const Witness& witness) const {
   using What = Difference::What;
   std::vector<Difference> found;
   std::map<std::string_view, const Row*> rows;
@@ -730,7 +730,7 @@ std::vector<Difference> Keeper::differences(const Listing& listing, std::uint64_
     const bool came = hollow && member.mtime_ns > newest;
     const bool like = !silent || row != nullptr || is_like_recorded(member.name) ||
                       (rows.empty() && member.changed_ns >= begun);
-    const bool is_of_save = like && (!beside || beside(member.name));
+    const bool is_of_save = like && (!witness.file || witness.file(member.name).beside);
     if (silent && !came && !(hollow && row != nullptr) && !is_of_save) continue;
     found.push_back({.name = member.name,
                      .what = row == nullptr ? What::New : What::Changed,
@@ -742,7 +742,7 @@ std::vector<Difference> Keeper::differences(const Listing& listing, std::uint64_
       found.push_back(
           {.name = std::string(name), .what = What::Missing, .companion = row->companion});
   // Without a witness they are of a save only if more of it is there.
-  if (!beside && !has_members(found))
+  if (!witness.file && !has_members(found))
     std::erase_if(found, [](const Difference& one) { return one.beside && one.what == What::New; });
   return found;
 }

@@ -120,13 +120,16 @@ inline constexpr const char* trainer_reports = "its trainer reports its checkpoi
 // Knowledge of a trainer that has ended, from the one who watched it.
 struct Witness {
   End end = End::Lost;
-  bool complete = true;  // Moments::is_sure(); of a lost machine it is seen by the names
-  std::function<bool(const std::string&)> is_closed = {};   // by its writer, who did not die in it
-  std::function<bool(const std::string&)> is_current = {};  // Moments::is_current()
-  std::function<bool(const std::string&)> is_beside = {};   // a companion that a save wrote
-  std::function<bool(const std::string&)> is_log = {};      // open for as long as it ran
-  std::function<bool(const std::string&)> is_temporary = {};  // Difference::temporary
+  bool complete = true;     // Moments::is_sure(); of a lost machine it is seen by the names
   bool progressed = false;  // it reported steps, or ran for longer than a save takes to come
+  struct Seen {
+    bool closed = false;     // by its writer, who did not die in it
+    bool current = true;     // Moments::is_current()
+    bool beside = false;     // a companion that a save wrote
+    bool log = false;        // open for as long as the trainer ran
+    bool temporary = false;  // Difference::temporary
+  };
+  std::function<Seen(const std::string&)> file = {};  // none: nobody looked
 };
 
 // A log, or a part of a database: it may be open at any time, and what is left of it after a crash
@@ -250,11 +253,11 @@ class Keeper {
 
   bool is_like_recorded(const std::string& companion) const;
   std::vector<Difference> differences(const Listing& listing, std::uint64_t generation,
-                                      const LeaveOut& beside = {}) const;
+                                      const Witness& witness = {}) const;
   Result<void> weigh(std::vector<Difference>& found, End end, const Witness& witness, bool thorough,
                      Settled& settled) const;
   Result<Evidence> proof_of(const Difference& one, End end) const;
-  Result<bool> has_sum(const std::string& name, const Part& part) const;
+  Result<bool> has_sum(const Row& row) const;
   Result<void> take_up(const std::vector<std::string>& names, End end, Settled& settled);
   Result<void> put_away(const std::vector<std::string>& names, const std::string& why,
                         Settled& settled);

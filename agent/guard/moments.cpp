@@ -184,7 +184,6 @@ void Moments::wrote(const std::string& name, bool closed, Time now, bool compani
   state.kind = &kind;
   if (closed && !goes_on) state.finished = &finish(name, kind);
   if (in_burst_) burst_.insert(name);
-  if (due_) in_flux_.insert(name);
   miss(name);
   last_ = now;
   new_ = true;
@@ -213,7 +212,6 @@ bool Moments::are_in_parts() const {
 // It was of the set that is not captured yet: what is left of that belongs to the current one.
 void Moments::miss(const std::string& name) {
   if (!due_ || !before_.contains(name)) return;
-  in_flux_.clear();
   due_ = false;
   broken_ = true;
 }
@@ -331,7 +329,6 @@ void Moments::forget(const std::string& name) {
     leader_ = nullptr;
   burst_.erase(name);
   before_.erase(name);
-  in_flux_.erase(name);
   open_.erase(name);
   written_.erase(name);
   parts_.erase(name);
@@ -448,7 +445,6 @@ void Moments::begin_set(const std::string& first) {
   if (usual_.size() > remembered) usual_.pop_front();
   due_ = due_ || (new_ && !in_burst_ && has_all_said());
   broken_ = broken_ && !due_;
-  in_flux_.clear();
   for (auto& [name, sets] : open_) ++sets;
   for (auto at = current_.begin(); at != current_.end();) {
     const auto one = at++;
@@ -462,10 +458,15 @@ void Moments::begin_set(const std::string& first) {
   }
   current_ = std::move(next);
   if (!current_.empty()) first_ = current_.begin()->first;
-  if (due_)
-    for (const auto& [name, state] : current_) in_flux_.insert(name);
   in_burst_ = false;
   captured_ = false;
+}
+
+std::set<std::string> Moments::in_flux() const {
+  std::set<std::string> names;
+  if (due_)
+    for (const auto& [name, state] : current_) names.insert(name);
+  return names;
 }
 
 std::deque<Shapes> Moments::learned() const {
@@ -536,15 +537,14 @@ std::optional<Pause> Moments::wait(Time now) const {
 }
 
 void Moments::captured() {
+  new_ = due_ && !current_.empty();
   due_ = false;
   captured_ = true;
-  new_ = !in_flux_.empty();
   if (!new_)
     std::erase_if(current_, [this](const auto& one) {
       if (one.second.awaited) in_vain_.insert(one.first);
       return one.second.awaited;
     });
-  in_flux_.clear();
   before_.clear();
   broken_ = false;
 }

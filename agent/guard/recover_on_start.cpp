@@ -42,7 +42,7 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
   if (damaged_ || absent_) TRY(set_unnamed_aside());
   look_again(listing);
   const End end = record_.generations.empty() || !record_.watching ? End::Unwatched : witness.end;
-  std::vector<Difference> found = differences(listing, record_.newest_number(), witness.is_beside);
+  std::vector<Difference> found = differences(listing, record_.newest_number(), witness);
   TRY(weigh(found, end, witness, thorough, settled));
   const bool complete =
       end == End::Lost ? !record_.usual.empty() && !lacks_usual(record_.usual, new_names(found))
@@ -52,7 +52,7 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
   for (const Difference& one : found) {
     const Row* row = record_.row(one.name);
     // There is no witness that a save wrote it.
-    if (one.beside && row == nullptr && !witness.is_beside && !todo.back)
+    if (one.beside && row == nullptr && !witness.file && !todo.back)
       std::erase(todo.taken, one.name);
     const bool only = one.what == What::Changed && one.proof == Proof::Unknown && row != nullptr &&
                       row->kept.empty() && row->link.empty();
@@ -94,11 +94,11 @@ Result<void> Keeper::weigh(std::vector<Difference>& found, End end, const Witnes
   for (Difference& one : found) {
     one.newest = record_.newest() != nullptr && !one.companion &&
                  record_.checkpoint_of(one.name) == record_.newest()->name;
-    one.current = !witness.is_current || witness.is_current(one.name);
+    const auto seen = witness.file ? witness.file(one.name) : Witness::Seen{};
+    one.current = seen.current;
     const bool meant = end == End::Unwatched || end == End::Finished || end == End::Stopped;
-    if (one.what != What::Missing && witness.is_log && witness.is_log(one.name)) continue;
-    one.temporary =
-        !meant && one.what == What::New && witness.is_temporary && witness.is_temporary(one.name);
+    if (one.what != What::Missing && seen.log) continue;
+    one.temporary = !meant && one.what == What::New && seen.temporary;
     if (one.what != What::Missing) {
       const auto look = proof_of(one, end);
       if (!look && one.what == What::Changed && !one.companion) return tl::unexpected(look.error());
@@ -111,21 +111,21 @@ Result<void> Keeper::weigh(std::vector<Difference>& found, End end, const Witnes
       one.like = one.proof == Proof::Torn && !one.companion && has_like(one.name, changed);
       const Row* row = record_.row(one.name);  // nobody looks at when a log is closed
       const bool log = row != nullptr && row->grows;
-      const bool closed = !log && witness.is_closed && witness.is_closed(one.name);
+      const bool closed = !log && seen.closed;
       if (one.proof == Proof::Unknown && (meant || closed)) one.proof = Proof::Whole;
     }
     readable.push_back(std::move(one));
   }
   found = std::move(readable);
   if (!thorough) return {};
-  for (const Part& part : record_.newest() != nullptr ? record_.parts_of(record_.newest()->name)
-                                                      : std::vector<Part>()) {
-    const std::string& checkpoint = record_.newest()->name;
-    const std::string name = part.name == checkpoint ? checkpoint : checkpoint + "/" + part.name;
-    if (std::ranges::find(found, name, &Difference::name) != found.end()) continue;
-    const auto whole = TRY(has_sum(name, part));
+  for (const Row& row : record_.rows) {
+    const bool of_newest = row.until == 0 && row.link.empty() && record_.newest() != nullptr &&
+                           record_.checkpoint_of(row.name) == record_.newest()->name;
+    if (!of_newest || std::ranges::find(found, row.name, &Difference::name) != found.end())
+      continue;
+    const auto whole = TRY(has_sum(row));
     if (!whole)
-      found.push_back({.name = name,
+      found.push_back({.name = row.name,
                        .what = What::Changed,
                        .proof = Proof::Torn,
                        .why = "it is not what was recorded"});
@@ -163,14 +163,14 @@ Result<Keeper::Evidence> Keeper::proof_of(const Difference& one, End end) const 
   return Evidence{whole ? Proof::Whole : Proof::Unknown, {}};
 }
 
-Result<bool> Keeper::has_sum(const std::string& name, const Part& part) const {
-  const Descriptor file = place_.open(name, O_RDONLY);
+Result<bool> Keeper::has_sum(const Row& row) const {
+  const Descriptor file = place_.open(row.name, O_RDONLY);
   if (!file && is_out_of_place(errno)) return true;  // that it is missing was seen
-  if (!file) return checkpoint::system_failure("cannot open", place_.shown(name));
-  if (part.sum.empty()) return true;
-  const auto sum = sum_of_file(file.get(), part.bytes);
-  if (!sum) return failure(place_.shown(name) + ": " + sum.error().message);
-  return *sum == part.sum;
+  if (!file) return checkpoint::system_failure("cannot open", place_.shown(row.name));
+  if (row.sum.empty()) return true;
+  const auto sum = sum_of_file(file.get(), row.bytes);
+  if (!sum) return failure(place_.shown(row.name) + ": " + sum.error().message);
+  return *sum == row.sum;
 }
 
 Result<void> Keeper::take_up(const std::vector<std::string>& names, End end, Settled& settled) {
@@ -479,7 +479,7 @@ Result<Settled> Keeper::prove() const {
       const bool unchanged = member != nullptr && row->bytes == member->bytes &&
                              row->mtime_ns == member->mtime_ns && !row->sum.empty();
       if (record_.checkpoint_of(row->name) != at->name || !unchanged || !whole) continue;
-      whole = TRY(has_sum(row->name, {row->name, row->bytes, row->mtime_ns, row->sum}));
+      whole = TRY(has_sum(*row));
     }
     settled.name = at->name;
     if (whole) {

@@ -72,9 +72,9 @@ std::string datagram(const Saying& saying) {
   if (saying.path.empty()) {
     text += (saying.wrong ? "X_SPOTTER_NOTE=" : "X_SPOTTER_BEST=") + one_line(saying.words);
   } else {
-    text += "X_SPOTTER_CHECKPOINT_STEP=" + std::to_string(saying.step) +
+    text += "X_SPOTTER_CHECKPOINT_STEP=" + std::to_string(saying.finished.step) +
             "\nX_SPOTTER_CHECKPOINT=" + one_line(saying.path) +
-            "\nX_SPOTTER_CHECKPOINT_BYTES=" + std::to_string(saying.bytes);
+            "\nX_SPOTTER_CHECKPOINT_BYTES=" + std::to_string(saying.finished.bytes);
   }
   return text.substr(0, longest);
 }
@@ -232,7 +232,9 @@ int run(const Options& options) {
         if (saying.path.empty()) return;
         send(options.socket, datagram(*keeper));  // an agent may have begun meanwhile
         copier.offer();
-        best.offer(saying.name, saying.closed);
+        best.offer(saying.finished.name,
+                   Best::Clock::time_point(std::chrono::floor<Best::Clock::duration>(
+                       std::chrono::nanoseconds(saying.finished.mtime_ns))));
       },
       &std::chrono::steady_clock::now, SaidSet(options.set),
       [&run_directory] { return reports_itself(run_directory); }, &Family::only_appends);

@@ -9,7 +9,7 @@ from checks.files import ROOT, name, sources
 # smaller writes the new figure here.
 LIMITS = [
     ("product files", 522, 620),
-    ("product lines", 95904, 79000),
+    ("product lines", 95873, 79000),
     ("test lines", 139069, 94000),
     ("files under 40 lines, %", 9.4, 12),
     ("headers with at most one other user, %", 21.5, 20),

@@ -292,7 +292,7 @@ TEST_F(BestFolder, ThatWasChangedMeanwhileIsKeptAsItWasRecorded) {
 }
 
 TEST(BestRecords, AreReadAsTheyWereWrittenAndNothingElse) {
-  const BestRecord record{{"val", false}, 0.125, 7, "a/\xe9-7.pt", "12345678-\xe9-7.pt"};
+  const BestRecord record{"val", "min", 0.125, 7, "a/\xe9-7.pt", "12345678-\xe9-7.pt"};
   const std::string bytes = encode(record);
   EXPECT_EQ(decode_best(bytes), record);
   for (std::size_t i = 0; i < bytes.size(); ++i) {

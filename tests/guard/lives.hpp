@@ -37,7 +37,7 @@ class Lives : public Folder {
     std::vector<std::string> finished() const {
       std::vector<std::string> names;
       for (const Saying& saying : said)
-        if (!saying.path.empty()) names.push_back(saying.name);
+        if (!saying.path.empty()) names.push_back(saying.finished.name);
       return names;
     }
     bool died = false;

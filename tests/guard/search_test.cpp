@@ -170,7 +170,7 @@ class Search : public Folder {
         *keeper_, [this] { return Deaths{.some = std::exchange(died_, false)}; },
         [this](const Saying& saying) {
           if (!saying.path.empty() && !ending_) durable_ = reached_;
-          said_ += "\n  said: " + saying.name + saying.words;
+          said_ += "\n  said: " + saying.finished.name + saying.words;
         },
         [this] { return now_; });
     ASSERT_TRUE(guard_->begin(false));

@@ -61,7 +61,7 @@ TEST_F(Watching, AFileIsFinishedWhenItIsClosed) {
   file.close();
   wait_for(1);
   EXPECT_EQ(finished(), Names{"epoch-1.bin"});
-  EXPECT_EQ(said_.back().step, 1U);
+  EXPECT_EQ(said_.back().finished.step, 1U);
   guard_.look();
   EXPECT_EQ(finished().size(), 1U) << "once";
   EXPECT_EQ(keeper().record().newest()->name, "epoch-1.bin") << "it stands on the disk";
