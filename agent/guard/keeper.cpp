@@ -327,10 +327,13 @@ Result<Row, Refusal> Keeper::row_of(const Member& member, bool may_be_open) {
   return row;
 }
 
-// Lines were added, and nothing else was changed: a log that its script opens for each.
+// Lines were added, one at its begin or behind one, and nothing else was changed: a log that its
+// script opens for each.
 bool Keeper::has_only_grown(const Row& before, int file, std::uint64_t bytes) const {
   constexpr std::uint64_t longest = 16U << 20;  // is read at each change
-  const bool longer = before.bytes > 0 && before.bytes < bytes && bytes <= longest;
+  const bool longer =
+      before.bytes > 0 && before.bytes < bytes && bytes <= longest &&
+      read_at(file, before.bytes - 1, 2).value_or("").find('\n') != std::string::npos;
   const auto sum = longer && !before.sum.empty() ? sum_of_file(file, before.bytes)
                                                  : Result<std::string>(std::string());
   return sum && !sum->empty() && *sum == before.sum;

@@ -256,6 +256,7 @@ class Keeper {
                                       const Witness& witness = {}) const;
   Result<void> weigh(std::vector<Difference>& found, End end, const Witness& witness, bool thorough,
                      Settled& settled) const;
+  bool is_old_log(const std::string& name) const;
   Result<Evidence> proof_of(const Difference& one, End end) const;
   Result<bool> has_sum(const Row& row) const;
   Result<void> take_up(const std::vector<std::string>& names, End end, Settled& settled);

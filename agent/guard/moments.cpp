@@ -57,6 +57,25 @@ Shapes needed_of(const std::deque<Shapes>& usual) {
 // A best model is saved now and then, whatever else is: such names are awaited by their like alone.
 bool is_best(const std::string& name) { return lower_case(name).find("best") != name.npos; }
 
+// Where a number follows one of these words, apart from it or not, it is a process's, or a part's.
+// None: the name has no such number.
+std::optional<std::vector<std::string>> numbers_without_ranks(const std::string& name) {
+  std::vector<std::string> others;
+  const auto numbers = numbers_in(name);
+  std::size_t at = 0;
+  for (const std::string& number : numbers) {
+    at = name.find(number, at);
+    const std::string before = lower_case(name.substr(0, at));
+    const auto end = before.find_last_not_of("-_") + 1;
+    const auto word = before.find_last_not_of("abcdefghijklmnopqrstuvwxyz", end - 1) + 1;
+    constexpr std::array<std::string_view, 5> words{"rank", "shard", "part", "worker", "gpu"};
+    if (end == 0 || std::ranges::find(words, before.substr(word, end - word)) == words.end())
+      others.push_back(number);
+    at += number.size();
+  }
+  return others.size() < numbers.size() ? std::optional(std::move(others)) : std::nullopt;
+}
+
 bool is_of_a_rank(const std::string& name) {
   const std::string lower = lower_case(name);
   return lower.find("rank") != lower.npos || lower.ends_with(".distcp");
@@ -163,15 +182,18 @@ void Moments::wrote(const std::string& name, bool closed, Time now, bool compani
   // series until the first of them is written over.
   if (!kind.over && !goes_on && written_.contains(name)) {
     kind.over = true;
-    if (kind.names > 1 && !companion) usual_.clear();  // what was taken for several sets is one
+    if (kind.names > 1 && !companion) {  // what was taken for several sets is one
+      usual_.clear();
+      captured_shapes_.clear();
+    }
   }
   const bool may_begin =
       !companion || (known != current_.end() &&
                      std::ranges::all_of(std::views::values(current_), &State::closed));
   const bool leads = !companion && is_next_leader(name, kind);
   in_burst_ = in_burst_ && !leads;
-  if (!current_.empty() && (known == current_.end() || again) && may_begin &&
-      (leads || begins(name, kind)))
+  const bool is_new = known == current_.end() && !is_another_ranks(name, kind);
+  if (!current_.empty() && (is_new || again) && may_begin && (leads || begins(name, kind)))
     begin_set(name);
   learn_folder(name);
   if (current_.empty()) first_ = name;
@@ -198,6 +220,14 @@ bool Moments::is_written_on(const std::pair<const std::string, State>& one, bool
   bool& is_one = parts_.try_emplace(one.first, true).first->second;
   is_one = is_one && now - state.since < longest_parts;
   return is_one;
+}
+
+// Another rank's file of this save, whenever it comes: they differ in the numbers of ranks alone.
+bool Moments::is_another_ranks(const std::string& name, const Kind& kind) const {
+  const auto mine = numbers_without_ranks(name);
+  return mine && std::ranges::any_of(current_, [&](const auto& one) {
+           return one.second.kind == &kind && numbers_without_ranks(one.first) == mine;
+         });
 }
 
 bool Moments::awaits_renewed() const {
@@ -322,8 +352,10 @@ bool Moments::is_even() const {
 }
 
 void Moments::forget(const std::string& name) {
-  for (Shapes& shapes : usual_) shapes.erase(shape_of(name));
-  std::erase_if(usual_, [](const Shapes& shapes) { return shapes.empty(); });
+  for (std::deque<Shapes>* sets : {&usual_, &captured_shapes_}) {
+    for (Shapes& shapes : *sets) shapes.erase(shape_of(name));
+    std::erase_if(*sets, [](const Shapes& shapes) { return shapes.empty(); });
+  }
   if (const auto kind = kinds_.find(shape_of(name));
       kind != kinds_.end() && leader_ == &kind->second)
     leader_ = nullptr;
@@ -345,7 +377,12 @@ void Moments::removed(const std::string& name, Time now, bool to_be_renewed) {
     in_burst_ = false;
     begin_set(name);
   }
-  current_.erase(name);
+  const auto known = current_.find(name);
+  if (known != current_.end()) {
+    lost_ = lost_ ||
+            (new_ && known->second.closed && !to_be_renewed && needed().contains(shape_of(name)));
+    current_.erase(known);
+  }
   if (to_be_renewed) {
     if (current_.empty()) first_ = name;
     current_[name] = {
@@ -443,8 +480,10 @@ void Moments::begin_set(const std::string& first) {
   Shapes shapes = shapes_of(current_, true);
   if (needed().empty() || has_some(needed(), shapes)) usual_.push_back(std::move(shapes));
   if (usual_.size() > remembered) usual_.pop_front();
-  due_ = due_ || (new_ && !in_burst_ && has_all_said());
-  broken_ = broken_ && !due_;
+  const bool ends = new_ && !in_burst_ && has_all_said();
+  due_ = (due_ || ends) && !(ends && lost_);
+  broken_ = !due_ && (broken_ || (ends && lost_));
+  lost_ = false;
   for (auto& [name, sets] : open_) ++sets;
   for (auto at = current_.begin(); at != current_.end();) {
     const auto one = at++;
@@ -454,7 +493,7 @@ void Moments::begin_set(const std::string& first) {
   }
   for (const auto& [name, state] : current_) {
     if (!state.closed) open_.emplace(name, 1);
-    if (due_) before_[name] = state.closed;
+    if (due_ || broken_) before_[name] = state.closed;
   }
   current_ = std::move(next);
   if (!current_.empty()) first_ = current_.begin()->first;
@@ -477,8 +516,9 @@ std::deque<Shapes> Moments::learned() const {
            (needed.empty() ? current_.contains(one.first) : needed.contains(shape_of(one.first)));
   });
   if (parts) return {};
-  if (!usual_.empty() || !captured_ || current_.empty()) return usual_;
-  return {shapes_of(current_)};
+  if (!usual_.empty() || !captured_shapes_.empty())
+    return usual_.empty() ? captured_shapes_ : usual_;
+  return captured_ && !current_.empty() ? std::deque<Shapes>{shapes_of(current_)} : usual_;
 }
 
 bool Moments::is_sure() const {
@@ -538,7 +578,8 @@ std::optional<Pause> Moments::wait(Time now) const {
 
 void Moments::captured() {
   new_ = due_ && !current_.empty();
-  due_ = false;
+  if (!due_ && !current_.empty()) captured_shapes_ = {shapes_of(current_)};
+  due_ = lost_ = false;
   captured_ = true;
   if (!new_)
     std::erase_if(current_, [this](const auto& one) {

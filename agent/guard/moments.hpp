@@ -128,6 +128,7 @@ class Moments {
   };
 
   bool is_written_on(const std::pair<const std::string, State>& one, bool grew, Time now);
+  bool is_another_ranks(const std::string& name, const Kind& kind) const;
   bool awaits_renewed() const;
   bool are_in_parts() const;
   bool begins(const std::string& name, const Kind& kind) const;
@@ -145,7 +146,8 @@ class Moments {
   bool has_all() const;
   Shapes needed() const;
 
-  std::deque<Shapes> usual_;  // of the last sets, the newest last
+  std::deque<Shapes> usual_;            // of the last sets, the newest last
+  std::deque<Shapes> captured_shapes_;  // of what was captured last, at rest: one or none
   SaidSet said_;
   std::map<std::string, State> current_;  // names of the set that is written
   std::map<std::string, bool> before_;  // those of the sets before that were not captured: closed?
@@ -169,6 +171,7 @@ class Moments {
   bool captured_ = false;  // the set as it is now, or a part of it, was looked at
   bool due_ = false;       // a set ended that was not
   bool broken_ = false;    // one of its files is gone or written over: there is none that is due
+  bool lost_ = false;      // a usual file of the current set was removed before it was captured
 };
 
 }  // namespace spotter::guard

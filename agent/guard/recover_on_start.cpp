@@ -84,6 +84,14 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
   return settled;
 }
 
+// A log by its name, but for one in a folder that came with a save: it goes with that.
+bool Keeper::is_old_log(const std::string& name) const {
+  const std::string folder = name.substr(0, name.find('/') + 1);
+  return is_log(name) && (folder.empty() || std::ranges::any_of(record_.rows, [&](const Row& row) {
+                            return row.name.starts_with(folder);
+                          }));
+}
+
 // Each file's evidence. A file that cannot be read may be whole: nothing is moved then.
 Result<void> Keeper::weigh(std::vector<Difference>& found, End end, const Witness& witness,
                            bool thorough, Settled& settled) const {
@@ -97,7 +105,7 @@ Result<void> Keeper::weigh(std::vector<Difference>& found, End end, const Witnes
     const auto seen = witness.file ? witness.file(one.name) : Witness::Seen{};
     one.current = seen.current;
     const bool meant = end == End::Unwatched || end == End::Finished || end == End::Stopped;
-    if (one.what != What::Missing && seen.log) continue;
+    if (one.what != What::Missing && (seen.log || (!meant && is_old_log(one.name)))) continue;
     one.temporary = !meant && one.what == What::New && seen.temporary;
     if (one.what != What::Missing) {
       const auto look = proof_of(one, end);

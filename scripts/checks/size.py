@@ -9,8 +9,8 @@ from checks.files import ROOT, name, sources
 # smaller writes the new figure here.
 LIMITS = [
     ("product files", 522, 620),
-    ("product lines", 95873, 79000),
-    ("test lines", 139069, 94000),
+    ("product lines", 95929, 79000),
+    ("test lines", 139320, 94000),
     ("files under 40 lines, %", 9.4, 12),
     ("headers with at most one other user, %", 21.5, 20),
     ("lines that are #include, %", 3.6, 4),

@@ -304,11 +304,25 @@ TEST_F(Everything, AFileThatOnlyGrowsIsALog) {
   EXPECT_EQ(read("output.txt"), lines);
 }
 
+// A pickle behind the other: no lines.
+TEST_F(Everything, ACheckpointThatIsAddedToIsNoLog) {
+  begin();
+  for (const char* content : {"one.", "one.two.", "one.two.three."}) {
+    write("all.pkl", content);
+    let_pass(std::chrono::seconds(4));
+  }
+  EXPECT_EQ(finished().size(), 3U);
+  std::ofstream half(path("all.pkl"), std::ios::app);
+  half << "fo" << std::flush;
+  end(End::Killed);
+  EXPECT_EQ(read("all.pkl"), "one.two.three.") << words();
+}
+
 TEST_F(Everything, ALogThatIsWrittenOverIsNoneAnyMore) {
   begin();
-  write("state.txt", "a");
+  write("state.txt", "a\n");
   let_pass(std::chrono::seconds(3));
-  write("state.txt", "ab");
+  write("state.txt", "a\nb\n");
   let_pass(std::chrono::seconds(3));
   write("state.txt", "xyz, another");
   write("weights.bin", "one");

@@ -633,5 +633,115 @@ TEST_F(Lives, ALogOfOneLineHindersNoSave) {
   EXPECT_EQ(read("model.pt"), zip("model.pt5"));
 }
 
+// Three processes write over their own files, in the first save of each run.
+TEST_F(Lives, FilesOfProcessesAreNoSavesOneBehindTheOther) {
+  for (const char* name : {"shard", "state_rank"}) {
+    const auto file = [name](int i) { return name + std::to_string(i) + ".pt"; };
+    for (const fs::path& folder : {path(""), mount_ / ".spotter"}) {
+      fs::remove_all(folder);
+      fs::create_directories(folder);
+    }
+    for (const bool killed : {false, true}) {
+      Life life(files("*.pt"));
+      for (int i = 0; i < 3 - killed; ++i, life.rest(200)) write(file(i), zip(killed ? "2" : "1"));
+      EXPECT_EQ(life.finished().size(), 0U) << name;
+      if (!killed) life.rest(2'500);
+      life.end(End::Killed);
+    }
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(read(file(i)), zip("1")) << file(i);
+  }
+}
+
+// The folder is removed before each save; the trainer is killed in the second.
+TEST_F(Lives, ATornSecondSaveIsNotTakenForAllThatOneHas) {
+  const std::vector<std::string> all = {"model.pt", "optim.pt", "scheduler.pt", "scaler.pt"};
+  const auto save = [&](Life& life, const std::string& step, std::size_t count) {
+    fs::remove_all(path("last"));
+    for (std::size_t i = 0; i < count; ++i, life.rest(200)) write("last/" + all[i], zip(step));
+  };
+  {
+    Life life(files("*.pt"));
+    save(life, "1", 4);
+    life.rest(3'000);
+    save(life, "2", 3);
+    life.end(End::Killed);
+  }
+  Life life(files("*.pt"));
+  save(life, "2", 4);
+  life.rest(3'000);
+  save(life, "3", 3);
+  life.rest(1'500);
+  life.end(End::Killed);
+  for (const std::string& name : all) EXPECT_EQ(read("last/" + name), zip("2")) << name;
+}
+
+// A save of fewer shards is gone before it was recorded.
+TEST_F(Lives, WhatIsLeftOfASaveThatLostItsShardsIsNoneOfTheNext) {
+  const auto shard = [](int i, int of) {
+    return "model-0" + std::to_string(i) + "-of-0" + std::to_string(of) + ".pt";
+  };
+  Life life(files("*.pt"));
+  const auto save = [&](const std::string& step, int shards) {
+    for (const std::string& name : there())
+      if (name.ends_with(shards == 2 ? "3.pt" : "2.pt")) fs::remove(path(name));
+    for (int i = 1; i <= shards; ++i) write(shard(i, shards), zip(step));
+    for (const char* name : {"index.pt", "optim.pt"}) write(name, zip(step));
+    life.rest(500);
+  };
+  for (const char* step : {"1", "2", "3"}) {
+    save(step, 3);
+    life.rest(5'000);
+  }
+  save("4", 2);
+  for (int i = 1; i <= 2; ++i) fs::remove(path(shard(i, 2)));
+  for (int i = 1; i <= 3; ++i) write(shard(i, 3), zip("5"));
+  std::ofstream half(path("index.pt"));
+  half << "half" << std::flush;
+  for (int i = 0; i < 3; ++i) life.rest(200);
+  life.end(End::Killed);
+  for (const std::string& name : there()) EXPECT_EQ(read(name), zip("3")) << name;
+}
+
+// It is opened anew in each run, and not only added to.
+TEST_F(Lives, ALogByItsNameThatIsNewHindersNothing) {
+  for (const char* step : {"1", "2"}) {
+    Life life(files("*"));
+    std::ofstream log(path(std::string("learn_error_") + step + ".tsv"));
+    log << "1\t0.5\n" << std::flush;
+    write("experiment.tmp", zip(step));
+    fs::rename(path("experiment.tmp"), path("experiment.cbsnapshot"));
+    log << "2\t0.5\n" << std::flush;
+    life.rest(*step == '1' ? 3'000 : 0);
+    life.end(End::Killed);
+  }
+  EXPECT_EQ(read("experiment.cbsnapshot"), zip("2"));
+  EXPECT_TRUE(exists("learn_error_2.tsv"));
+}
+
+// A log in a save's own folder goes with it.
+TEST_F(Lives, ATornFolderLeavesNoLogBehind) {
+  Life life(files("*"));
+  for (const char* step : {"1", "2", "3"}) {
+    for (const char* name : {"/metrics.csv", "/model.pt"})
+      write("checkpoint-" + std::string(step) + name, zip(step));
+    life.rest(5'000);
+  }
+  write("checkpoint-4/metrics.csv", "1,2\n");
+  std::ofstream half(path("checkpoint-4/model.pt"));
+  half << "half" << std::flush;
+  life.rest(100);
+  life.end(End::Killed);
+  EXPECT_EQ(there(), (Names{"checkpoint-1", "checkpoint-2", "checkpoint-3"}));
+}
+
+// Each line begins with the end of the one before.
+TEST_F(Lives, ALogThatEndsInNoNewlineIsOne) {
+  Life life(files("*"));
+  for (int step = 1; step <= 3; ++step, life.rest(3'000))
+    std::ofstream(path("out.txt"), std::ios::app) << "\nstep " << step;
+  life.end(End::Killed);
+  EXPECT_TRUE(Keeper::open(files("*")).value().record().row("out.txt")->grows);
+}
+
 }  // namespace
 }  // namespace spotter::guard

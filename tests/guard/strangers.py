@@ -17,8 +17,9 @@ import sys
 import time
 
 import scripts
-from scripts import (Folders, Megatron, Script, check, noise, numbered, opaque, put, read_opaque,
-                     read_zipped, same_step, zipped)
+from scripts import (EVERY, Folders, Megatron, Script, check, noise, numbered, opaque, put,
+                     put_json, read_json, read_opaque, read_safetensors, read_zipped, safetensors,
+                     same_step, zipped)
 
 
 def read_all(step, paths, read=read_zipped):
@@ -348,12 +349,112 @@ class Detectron(Script):
             old.unlink()
 
 
+def together(*works):
+    """Each in a process of its own; returns when all are over."""
+    pids = []
+    for work in works:
+        pid = os.fork()
+        if pid == 0:
+            work()
+            os._exit(0)
+        pids.append(pid)
+    for pid in pids:
+        os.waitpid(pid, 0)
+
+
+class RanksInPlace(Script):
+    """Three processes write over their own files at once, each at its own moment; then the first
+    one writes model.pt, and step.json."""
+    files = "*.pt"
+    rest = 2
+
+    def load(self):
+        paths = [self.at / "model.pt", *(self.at / f"state_rank{rank}.pt" for rank in range(3))]
+        if not paths[0].exists():
+            check(not list(self.at.glob("*.pt")), "no model.pt")
+            return 0
+        step = read_all(read_zipped(paths[0])["step"], paths)
+        check((self.at / "step.json").exists(), "no step.json")
+        return same_step({"files": step, "json": read_json(self.at / "step.json")["step"]})
+
+    def save(self, step):
+        def part(rank):
+            time.sleep((0, 0.15, 0.4)[rank])
+            put(self.at / f"state_rank{rank}.pt", zipped(step, rank))
+        together(*(lambda rank=rank: part(rank) for rank in range(3)))
+        put(self.at / "model.pt", zipped(step, "model"))
+        put_json(self.at / "step.json", {"step": step})
+
+
+class Shards(Script):
+    """fairseq's FSDP: each process writes over its own checkpoint_last-shardN.pt."""
+    files = "*.pt"
+
+    def load(self):
+        paths = [self.at / f"checkpoint_last-shard{rank}.pt" for rank in range(3)]
+        if not any(path.exists() for path in paths):
+            return 0
+        check(paths[0].exists(), "no shard 0")
+        return read_all(read_zipped(paths[0])["step"], paths)
+
+    def save(self, step):
+        def part(rank):
+            time.sleep((0, 0.1, 0.3)[rank])
+            put(self.at / f"checkpoint_last-shard{rank}.pt", zipped(step, rank))
+        together(*(lambda rank=rank: part(rank) for rank in range(3)))
+
+
+class Rewritten(InPlace):
+    """The folder is removed, and all its files are written again."""
+    files = None
+    names = ("last/model.pt", "last/optim.pt", "last/scheduler.pt", "last/scaler.pt")
+
+    def load(self):
+        check(not (self.at / "last").exists() or (self.at / self.names[0]).exists(), "no model.pt")
+        return super().load()
+
+    def save(self, step):
+        shutil.rmtree(self.at / "last", ignore_errors=True)
+        super().save(step)
+
+
+class Sharded(Script):
+    """save_pretrained() in place: model-I-of-K.safetensors, the index, then the optimizer. K is
+    another one now and then: what is of the old K goes first."""
+
+    def parts(self, count):
+        return [self.at / f"model-{at:05d}-of-{count:05d}.safetensors"
+                for at in range(1, count + 1)]
+
+    def load(self):
+        path = self.at / "model.safetensors.index.json"
+        if not path.exists():
+            check(not list(self.at.iterdir()), "no index")
+            return 0
+        index = read_json(path)
+        read_all(index["step"], [self.at / "optimizer.pt"])
+        return read_all(index["step"], self.parts(index["count"]), read_safetensors)
+
+    def save(self, step):
+        count = 2 if step // EVERY % 4 == 0 else 3
+        for old in self.at.glob("model-*.safetensors"):
+            if old not in self.parts(count):
+                old.unlink()
+        for path in self.parts(count):
+            put(path, safetensors(step, path.name))
+        put_json(self.at / "model.safetensors.index.json",
+                 {"step": step, "count": count, "weight_map": {f"w{at}": "x" for at in range(900)}})
+        put(self.at / "optimizer.pt", zipped(step, "optimizer"))
+
+
 KINDS = {"llmc": LlmC, "ctime": ByCtime, "sidecar": Sidecar, "json-pointer": JsonPointer,
          "deep-latest": DeepLatest, "rotate": Rotate, "open-log": OpenLog,
          "piecewise": Piecewise, "late-rank": LateRank, "marian": Marian,
          # The guard is clean with these; rules that wait longer for a set's files lose them.
          "ignite1": Ignite, "two-processes": TwoProcesses, "estimator": Estimator,
-         "versions": Versions, "orbax": Orbax, "espnet": Espnet, "detectron": Detectron}
+         "versions": Versions, "orbax": Orbax, "espnet": Espnet, "detectron": Detectron,
+         "ranks-in-place": RanksInPlace, "shards": Shards, "rewritten": Rewritten,
+         "sharded": Sharded}
 
 if __name__ == "__main__":
     sys.exit(scripts.main(KINDS))
