@@ -24,10 +24,6 @@
 namespace spotter::command {
 namespace {
 
-// An inventory as text and as JSON. No I/O.
-std::string text_of(const guard::Inventory& inventory);
-std::string json_of(const guard::Inventory& inventory);
-
 using guard::Away;
 using guard::bytes_text;
 using guard::Contents;

@@ -339,37 +339,6 @@ int remark(const std::string& name, const std::string& text, const config::Job& 
   return characters > longest_managed ? 1 : 0;
 }
 
-int print_roles(const config::Job& job, const IamScope& scope) {
-  const RoleCommands commands = role_commands(job, scope);
-  std::fputs(commands.text.c_str(), stdout);
-  remark_manifests(job);
-  return commands.problems.empty() ? 0 : io::complain("iam", commands.problems);
-}
-
-Result<int> print(IamOptions options) {
-  const auto job = TRY(job_here(options.job));
-  if (options.region.empty() && job.launch) options.region = job.launch->region;
-  if (options.region.empty())
-    options.region = act::configured_region(act::Environment::of_this_process()).str();
-  if (options.region.empty()) return mistake("no region is known: --region, or set AWS_REGION");
-  options.scope.region = Region(options.region);
-  if (options.scope.role.empty()) options.scope.role = instances_role_of(job);
-  if (const auto wrong =
-          wire::wrong_iam_name(wire::iam_name(options.scope.role), wire::longest_role_name);
-      !wrong.empty())
-    return mistake("the instances' role: " + wrong);
-  if (options.document == all_roles) return print_roles(job, options.scope);
-  const wire::IamValues values = iam_values(job, options.scope);
-  const auto whole = TRY(of_input(filled(options.document, values)));
-  if (whole.empty()) return failure("the job needs no such policy: nothing is left of it");
-  const bool is_long = options.document == "launcher" && policy_characters(whole) > longest_managed;
-  const std::string text = is_long ? without_names(whole) : whole;
-  std::printf("%s\n", text.c_str());
-  return remark(options.document, text, job);
-}
-
-// The commands of `aws` that make the job's roles.
-
 // Batch takes user data in this format only. ECS's agent does not drain by default, and sends
 // SIGKILL 30 s after SIGTERM; of a notice's two minutes 100 s are the trainer's here, and some are
 // left to ECS and Spotter.
@@ -533,6 +502,62 @@ void add_batch_roles(const config::Batch& batch, std::vector<RolePolicies>& role
         named(batch.definition.job_role, "trust-ecs-tasks", "The containers' role", documents));
 }
 
+RoleCommands role_commands(const config::Job& job, const IamScope& scope) {
+  Commands commands(iam_values(job, scope), "spotter-" + job.name.str());
+  for (const RolePolicies& it : roles_of(job, scope)) commands.role(it);
+  const config::Batch* batch = job.sweep && job.sweep->batch ? &*job.sweep->batch : nullptr;
+  std::set<std::string> services;
+  if (job.launch) services = services_of(job.launch->type);
+  if (batch != nullptr) services.insert({"batch", "spot"});
+  if (!services.empty())
+    commands.remark("AWS's own roles, once in an account: one that is there already is well");
+  for (const std::string& service : services)
+    commands.iam("CreateServiceLinkedRole", {{"AWSServiceName", service + ".amazonaws.com"}});
+  if (job.launch && !scope.volume_keys.empty())
+    commands.remark("Fleets make encrypted volumes by AWS's own role, which each key lets use it");
+  for (const std::string& key : scope.volume_keys)
+    if (job.launch) {
+      const auto& [service, role] = maker_of(job.launch->type);
+      commands.grant(key, service, role);
+    }
+  if (batch == nullptr) return std::move(commands).all();
+  const std::string own = launch::resource_name(job) + ".batch";
+  if (batch->environment.launch_template.empty())
+    commands.remark("Then: sweep.batch.launch_template: " + own);
+  commands.remark("Containers get SIGTERM at a notice, and reach the metadata service");
+  commands.launch_template(own);
+  return std::move(commands).all();
+}
+
+int print_roles(const config::Job& job, const IamScope& scope) {
+  const RoleCommands commands = role_commands(job, scope);
+  std::fputs(commands.text.c_str(), stdout);
+  remark_manifests(job);
+  return commands.problems.empty() ? 0 : io::complain("iam", commands.problems);
+}
+
+Result<int> print(IamOptions options) {
+  const auto job = TRY(job_here(options.job));
+  if (options.region.empty() && job.launch) options.region = job.launch->region;
+  if (options.region.empty())
+    options.region = act::configured_region(act::Environment::of_this_process()).str();
+  if (options.region.empty()) return mistake("no region is known: --region, or set AWS_REGION");
+  options.scope.region = Region(options.region);
+  if (options.scope.role.empty()) options.scope.role = instances_role_of(job);
+  if (const auto wrong =
+          wire::wrong_iam_name(wire::iam_name(options.scope.role), wire::longest_role_name);
+      !wrong.empty())
+    return mistake("the instances' role: " + wrong);
+  if (options.document == all_roles) return print_roles(job, options.scope);
+  const wire::IamValues values = iam_values(job, options.scope);
+  const auto whole = TRY(of_input(filled(options.document, values)));
+  if (whole.empty()) return failure("the job needs no such policy: nothing is left of it");
+  const bool is_long = options.document == "launcher" && policy_characters(whole) > longest_managed;
+  const std::string text = is_long ? without_names(whole) : whole;
+  std::printf("%s\n", text.c_str());
+  return remark(options.document, text, job);
+}
+
 }  // namespace
 
 wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
@@ -605,33 +630,6 @@ void add_iam(CLI::App& app, int& status) {
                       "ARN of a KMS key with which parameters, objects or topics of the job are "
                       "encrypted; repeatable");
   command->callback([options, &status] { status = io::ended("iam", print(*options)); });
-}
-
-RoleCommands role_commands(const config::Job& job, const IamScope& scope) {
-  Commands commands(iam_values(job, scope), "spotter-" + job.name.str());
-  for (const RolePolicies& it : roles_of(job, scope)) commands.role(it);
-  const config::Batch* batch = job.sweep && job.sweep->batch ? &*job.sweep->batch : nullptr;
-  std::set<std::string> services;
-  if (job.launch) services = services_of(job.launch->type);
-  if (batch != nullptr) services.insert({"batch", "spot"});
-  if (!services.empty())
-    commands.remark("AWS's own roles, once in an account: one that is there already is well");
-  for (const std::string& service : services)
-    commands.iam("CreateServiceLinkedRole", {{"AWSServiceName", service + ".amazonaws.com"}});
-  if (job.launch && !scope.volume_keys.empty())
-    commands.remark("Fleets make encrypted volumes by AWS's own role, which each key lets use it");
-  for (const std::string& key : scope.volume_keys)
-    if (job.launch) {
-      const auto& [service, role] = maker_of(job.launch->type);
-      commands.grant(key, service, role);
-    }
-  if (batch == nullptr) return std::move(commands).all();
-  const std::string own = launch::resource_name(job) + ".batch";
-  if (batch->environment.launch_template.empty())
-    commands.remark("Then: sweep.batch.launch_template: " + own);
-  commands.remark("Containers get SIGTERM at a notice, and reach the metadata service");
-  commands.launch_template(own);
-  return std::move(commands).all();
 }
 
 RoleCommands account_commands(const std::string& bucket, const std::vector<wire::S3Location>& read,

@@ -27,9 +27,7 @@ struct RoleCommands {
   std::string problems;             // what IAM will refuse, and what to do about it; empty: nothing
   std::vector<IamCall> calls = {};  // those of the commands that are IAM's
 };
-RoleCommands role_commands(const config::Job& job, const IamScope& scope);
-
-// The same for every job of an account whose places are all in one bucket: `spotter setup`. Things
+// They serve every job of an account whose places are all in one bucket: `spotter setup`. Things
 // are distinguished by the tag spotter:job, whatever its value is; the session of a trainer leaves
 // it what its own job names (config/trainer_role.hpp). `read`: places of data elsewhere. `shell`:
 // the machines may be reached by Session Manager.

@@ -12,9 +12,7 @@
 #include "agent/commands/job_storage.hpp"
 #include "agent/commands/logs.hpp"
 #include "agent/commands/machines.hpp"
-#include "agent/commands/watch.hpp"
 #include "agent/config/values.hpp"
-#include "agent/launch/places.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/wire/status.hpp"
 

@@ -6,10 +6,7 @@
 
 #include "agent/commands/fleets.hpp"
 #include "agent/io/log.hpp"
-
-namespace CLI {
-class App;
-}
+#include "agent/launch/places.hpp"
 
 namespace spotter::command {
 
@@ -19,6 +16,10 @@ struct Stop {
   bool wait = false;
 };
 Result<void, CallError> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how);
+
+struct JobPlace;
+// By the fleets there.
+launch::PlaceSeen place_seen(const JobPlace& place, const std::vector<JobFleet>& fleets);
 
 // `spotter delete`, after a question unless `yes`; the exit status.
 int delete_job(const std::string& file_or_name, bool yes);

@@ -151,8 +151,8 @@ void await_end(AwsCalls& calls, const std::string& name) {
   }
 }
 
-}  // namespace
-
+// Whether one of launch.security_groups lets all traffic in from itself and out to itself: EFA's
+// packets are dropped without that.
 Findings examine_efa(AwsCalls& calls, const config::Job& job) {
   const char* const check = "efa";
   if (!job.launch->efa) return {};
@@ -170,14 +170,7 @@ Findings examine_efa(AwsCalls& calls, const config::Job& job) {
            "let one: " + rule("ingress", named.front()) + "; " + rule("egress", named.front())}};
 }
 
-Result<launch::Interfaces, CallError> efa_interfaces(AwsCalls& calls, const config::Job& job) {
-  if (!job.launch->efa) return launch::Interfaces();
-  const auto types =
-      TRY(calls.ask_all(wire::DescribeInstanceTypes{job.launch->instance_types, {}}));
-  auto shared = TRY(launch::shared_interfaces(types));
-  return shared;
-}
-
+// Judges the ways out of the subnets of a launch.
 Findings examine_network(AwsCalls& calls, const config::Job& job) {
   const config::Launch& launch = *job.launch;
   launch::Network network{.region = calls.region(), .subnets = subnets_of(calls, launch)};
@@ -210,6 +203,48 @@ Findings examine_network(AwsCalls& calls, const config::Job& job) {
   network.has_several_interfaces = interfaces && interfaces->size() > 1;
   append(findings, launch::judge_network(network, launch::needed_by(job)));
   return findings;
+}
+
+struct PlacementSeen {
+  Findings findings;
+  std::string strategy;  // cluster, spread, partition; empty: there is none, or it is unknown
+};
+
+// Fails where one that is named is not there, or the job's own is somebody else's.
+PlacementSeen examine_placement_group(AwsCalls& calls, const config::Job& job) {
+  const char* const check = "placement group";
+  const std::string name = launch::placement_group_of(job);
+  if (name.empty()) return {};
+  const auto groups = groups_of_name(calls, name);
+  if (!groups) return {{unanswered(check, groups.error(), "whether it can be used")}, {}};
+  const wire::PlacementGroup* const group = usable(*groups);
+  if (group == nullptr && !is_own(job))
+    return {{{check, Verdict::Fail, "there is no placement group " + name + " in this region",
+              "make it, or say `placement_group: own`, and `spotter launch` makes one"}},
+            {}};
+  if (group == nullptr) return {};  // it will be made
+  if (is_own(job) && !belongs_to(*group, key_of(job)))
+    return {{{check, Verdict::Fail, not_ours(*group),
+              "give the job another name, or name that group in launch.placement_group"}},
+            {}};
+  const std::string& strategy = group->strategy;
+  if (strategy == "spread" && job.launch->capacity > most_in_spread)
+    return {{{check, Verdict::Fail,
+              name + " is of the strategy spread, and takes " + std::to_string(most_in_spread) +
+                  " instances in a zone",
+              "name a group of the strategy cluster, or a smaller gang.size"}},
+            strategy};
+  return {{{check, Verdict::Ok, name + " is there, a " + strategy, ""}}, strategy};
+}
+
+}  // namespace
+
+Result<launch::Interfaces, CallError> efa_interfaces(AwsCalls& calls, const config::Job& job) {
+  if (!job.launch->efa) return launch::Interfaces();
+  const auto types =
+      TRY(calls.ask_all(wire::DescribeInstanceTypes{job.launch->instance_types, {}}));
+  auto shared = TRY(launch::shared_interfaces(types));
+  return shared;
 }
 
 Findings examine_room(AwsCalls& calls, const config::Batch& batch) {
@@ -284,32 +319,6 @@ Result<void, CallError> await_profile(AwsCalls& calls, const wire::Query& run,
                    "two minutes; waiting");
     std::this_thread::sleep_for(until_asked_again);
   }
-}
-
-PlacementSeen examine_placement_group(AwsCalls& calls, const config::Job& job) {
-  const char* const check = "placement group";
-  const std::string name = launch::placement_group_of(job);
-  if (name.empty()) return {};
-  const auto groups = groups_of_name(calls, name);
-  if (!groups) return {{unanswered(check, groups.error(), "whether it can be used")}, {}};
-  const wire::PlacementGroup* const group = usable(*groups);
-  if (group == nullptr && !is_own(job))
-    return {{{check, Verdict::Fail, "there is no placement group " + name + " in this region",
-              "make it, or say `placement_group: own`, and `spotter launch` makes one"}},
-            {}};
-  if (group == nullptr) return {};  // it will be made
-  if (is_own(job) && !belongs_to(*group, key_of(job)))
-    return {{{check, Verdict::Fail, not_ours(*group),
-              "give the job another name, or name that group in launch.placement_group"}},
-            {}};
-  const std::string& strategy = group->strategy;
-  if (strategy == "spread" && job.launch->capacity > most_in_spread)
-    return {{{check, Verdict::Fail,
-              name + " is of the strategy spread, and takes " + std::to_string(most_in_spread) +
-                  " instances in a zone",
-              "name a group of the strategy cluster, or a smaller gang.size"}},
-            strategy};
-  return {{{check, Verdict::Ok, name + " is there, a " + strategy, ""}}, strategy};
 }
 
 bool placement_group_is_missing(AwsCalls& calls, const config::Job& job) {

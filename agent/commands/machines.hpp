@@ -21,22 +21,8 @@ inline Finding unanswered(const char* check, const CallError& error, const std::
               (error.forbidden() ? "; give who launches what `spotter iam launcher` prints" : "")};
 }
 
-// AWS's side of launch.efa: the network interfaces of the instance types, and security groups that
-// let its traffic through.
-
-// Whether one of launch.security_groups lets all traffic in from itself and out to itself: EFA's
-// packets are dropped without that. Anything that EC2 does not say is a warning. REQUIRES:
-// job.launch.
-Findings examine_efa(AwsCalls& calls, const config::Job& job);
-
 // The interfaces of the job's instances; without launch.efa none. REQUIRES: job.launch.
 Result<launch::Interfaces, CallError> efa_interfaces(AwsCalls& calls, const config::Job& job);
-
-// Asks EC2 of the ways out of the subnets of a launch, and judges them (launch/machines.hpp).
-
-// Anything that EC2 does not say, or may not be asked, is a warning that names it. REQUIRES:
-// job.launch.
-Findings examine_network(AwsCalls& calls, const config::Job& job);
 
 // Asks EC2 of the instance types and the image of a launch, and judges them (launch/machines.hpp).
 
@@ -61,15 +47,6 @@ Result<void, CallError> await_profile(AwsCalls& calls, const wire::Query& run, c
 
 // The placement group of a gang's fleet (launch.placement_group): EC2 puts its instances near one
 // another.
-
-struct PlacementSeen {
-  Findings findings;
-  std::string strategy;  // cluster, spread, partition; empty: there is none, or it is unknown
-};
-
-// Whether it can be used: one that is named is there, and the job's own is nobody else's. Anything
-// that EC2 does not say is a warning. REQUIRES: job.launch.
-PlacementSeen examine_placement_group(AwsCalls& calls, const config::Job& job);
 
 // The job is to have its own, and EC2 shows none. REQUIRES: job.launch.
 bool placement_group_is_missing(AwsCalls& calls, const config::Job& job);

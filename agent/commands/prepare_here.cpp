@@ -67,6 +67,19 @@ Result<VolumeId, CallError> provide(AwsCalls& calls, const config::Job& job,
                 here.zone.str() + ": run it on one of that zone");
 }
 
+// Waits until EC2 shows it as released by this instance.
+Result<void, CallError> await_free(AwsCalls& calls, const VolumeId& id, const InstanceId& self) {
+  using Clock = std::chrono::steady_clock;
+  for (const auto until = Clock::now() + volume_patience; Clock::now() < until;) {
+    const auto seen = TRY(calls.ask_all(
+        wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}}));
+    const wire::Attachment* held = seen.empty() ? nullptr : holder(seen.front());
+    if (held == nullptr || held->instance != self) return {};
+    std::this_thread::sleep_for(detach_looked_at_every);
+  }
+  return failed(id.str() + " is still attached here: run `spotter prepare` again");
+}
+
 Result<int> prepare_one(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
                         const std::function<int(config::Job)>& fill_here,
                         const std::atomic<bool>& stop) {
@@ -119,18 +132,6 @@ Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, cons
     return failed(id + " is attached to " + held->instance.str() +
                   ": wait for its end, or detach it there");
   return std::optional(volume);
-}
-
-Result<void, CallError> await_free(AwsCalls& calls, const VolumeId& id, const InstanceId& self) {
-  using Clock = std::chrono::steady_clock;
-  for (const auto until = Clock::now() + volume_patience; Clock::now() < until;) {
-    const auto seen = TRY(calls.ask_all(
-        wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}}));
-    const wire::Attachment* held = seen.empty() ? nullptr : holder(seen.front());
-    if (held == nullptr || held->instance != self) return {};
-    std::this_thread::sleep_for(detach_looked_at_every);
-  }
-  return failed(id.str() + " is still attached here: run `spotter prepare` again");
 }
 
 Result<void, CallError> fit_new_volume(config::Job& job, const Zone& zone) {

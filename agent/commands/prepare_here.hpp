@@ -24,9 +24,6 @@ Result<std::string, CallError> send_from_storage(const std::string& job_file,
                                                  const config::Sending& sending,
                                                  const std::string& type);
 
-// Waits until EC2 shows it as released by this instance, two minutes at most.
-Result<void, CallError> await_free(AwsCalls& calls, const VolumeId& volume, const InstanceId& self);
-
 // Sets the zone of a new volume in `job`. Fails, with the reason, if it cannot be made there.
 Result<void, CallError> fit_new_volume(config::Job& job, const Zone& zone);
 

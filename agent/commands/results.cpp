@@ -19,6 +19,15 @@ std::optional<double> as_number(const std::optional<T>& value) {
   return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
 }
 
+// Those beside loss and accuracy, in the order of the alphabet.
+std::vector<std::string> metric_names(const Summaries& all) {
+  std::set<std::string> names;
+  for (const Summary& summary : all)
+    if (const auto last = summary.curve.last())
+      for (const auto& [name, value] : last->metrics) names.insert(name);
+  return {names.begin(), names.end()};
+}
+
 struct Metric {
   const char* name;
   bool largest_first;
@@ -46,6 +55,13 @@ const Metric* find_metric(const std::string& name) {
   const auto* const found = std::find_if(metrics.begin(), metrics.end(),
                                          [&](const Metric& metric) { return name == metric.name; });
   return found == metrics.end() ? nullptr : found;
+}
+
+// Empty: it has no such parameter.
+std::string parameter_text(const Summary& summary, const std::string& name) {
+  for (const sweep::Parameter& parameter : summary.parameters)
+    if (parameter.name == name) return parameter.text;
+  return {};
 }
 
 std::optional<double> parameter_value(const Summary& summary, const std::string& name) {
@@ -318,14 +334,6 @@ std::string counted(const Summaries& all, const SortOrder& order) {
 
 }  // namespace
 
-std::vector<std::string> metric_names(const Summaries& all) {
-  std::set<std::string> names;
-  for (const Summary& summary : all)
-    if (const auto last = summary.curve.last())
-      for (const auto& [name, value] : last->metrics) names.insert(name);
-  return {names.begin(), names.end()};
-}
-
 std::vector<std::string> parameter_names(const Summaries& all) {
   std::vector<std::string> names;
   std::set<std::string> seen;
@@ -345,12 +353,6 @@ std::vector<std::string> differing(const Summaries& all) {
     });
   });
   return names;
-}
-
-std::string parameter_text(const Summary& summary, const std::string& name) {
-  for (const sweep::Parameter& parameter : summary.parameters)
-    if (parameter.name == name) return parameter.text;
-  return {};
 }
 
 Result<SortOrder> sort_order(const Summaries& all, const std::string& asked,

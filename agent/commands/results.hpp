@@ -34,14 +34,9 @@ std::string to_table(const Summaries& sorted, const SortOrder& order, const Scre
 std::string to_csv(const Summaries& sorted);
 std::string to_json(const Summaries& sorted);  // a list
 
-// --- of the above, shared by its parts
-// Those beside loss and accuracy, in the order of the alphabet.
-std::vector<std::string> metric_names(const Summaries& all);
 // In the order in which they first appear.
 std::vector<std::string> parameter_names(const Summaries& all);
 // Parameters that differ between experiments.
 std::vector<std::string> differing(const Summaries& all);
-// Empty: it has no such parameter.
-std::string parameter_text(const sweep::Summary& summary, const std::string& name);
 
 }  // namespace spotter::command

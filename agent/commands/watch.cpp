@@ -1,5 +1,3 @@
-#include "agent/commands/watch.hpp"
-
 #include <cstdio>
 #include <thread>
 
@@ -12,16 +10,166 @@
 #include "agent/commands/commands.hpp"
 #include "agent/commands/job_storage.hpp"
 #include "agent/commands/launch.hpp"
+#include "agent/commands/launched_job.hpp"
+#include "agent/commands/prospects.hpp"
 #include "agent/config/values.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/fallback.hpp"
 #include "agent/launch/requests.hpp"
+#include "agent/wire/head.hpp"
 
 namespace spotter::command {
 namespace {
 
 using Action = launch::Fallback::Action;
 using State = launch::WatchedMachine::State;
+
+// A look at one place.
+struct Seen {
+  launch::Watched watched;
+  std::vector<JobFleet> all;
+  std::vector<JobFleet> fleets;          // at work, none of `spotter prepare`
+  std::optional<PoolPrices::Pool> spot;  // where a spot instance is, without its price
+  std::optional<wire::Head> head;        // of a home in a bucket; none: it could not be read
+  std::string ended;    // fleets that are not: of an on-demand one the token is used up
+  std::string trouble;  // not empty: nothing is known of it, as AWS does not answer there
+  const JobFleet* own() const {
+    const auto it = std::ranges::find_if(fleets, &JobFleet::is_own);
+    return it == fleets.end() ? nullptr : &*it;
+  }
+};
+
+// A look at all its places, in their order.
+struct Looked {
+  std::vector<Seen> places;
+  std::size_t here = 0;     // where the job is
+  launch::Watched watched;  // there, with the instances and on-demand fleets of the others
+
+  const Seen& seen() const { return places[here]; }
+  std::vector<JobFleet> all() const {
+    std::vector<JobFleet> all;
+    for (const Seen& it : places) std::ranges::copy(it.all, std::back_inserter(all));
+    return all;
+  }
+  std::vector<launch::PlaceSeen> places_seen(const std::vector<JobPlace>& of) const {
+    std::vector<launch::PlaceSeen> seen;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const Seen& it = places[i];
+      seen.push_back({of[i].calls->region().str(), it.watched.own, it.watched.mark});
+    }
+    return seen;
+  }
+};
+
+launch::WatchedFleet watched(const JobFleet& own) {
+  launch::WatchedFleet fleet{own.fleet.id, own.target,
+                             own.fleet.kind != FleetKind::AutoScalingGroup};
+  if (const auto rested = wire::parse_rfc3339(own.rests)) fleet.rested = *rested;
+  fleet.silence = launch::silence_of(own.rests);
+  return fleet;
+}
+
+// AWS's tag: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-tags.html
+constexpr const char* of_fleet = "aws:ec2:fleet-id";
+
+State state_of(wire::InstanceState state) {
+  if (state == wire::InstanceState::Pending) return State::Starting;
+  if (state == wire::InstanceState::Running) return State::Running;
+  const bool ended =
+      state == wire::InstanceState::Terminated || state == wire::InstanceState::Stopped;
+  return ended ? State::Ended : State::Ending;
+}
+
+// A head that cannot be read, as with a policy of before, says nothing: the end of its fleets says
+// so later.
+std::optional<wire::Head> read_head(const config::Job& job) {
+  const auto head = job.headed_at();
+  if (!head) return std::nullopt;
+  s3::Client client(
+      {.environment = act::Environment::of_this_process(), .patience = std::chrono::seconds(20)});
+  const auto answer =
+      client.perform({.bucket = head->bucket, .key = head->key + std::string(wire::head_name)});
+  if (!answer) return std::nullopt;
+  const auto read = wire::parse_head(answer->body);
+  return read ? std::optional(*read) : std::nullopt;
+}
+
+Result<bool, CallError> is_done(AwsCalls& calls, const config::Job& job, const Seen& seen) {
+  if (seen.head) return seen.head->epoch.state == decide::Epoch::State::Done;
+  if (job.storage.share || job.sweep) return false;  // then the end of its fleet says so
+  const auto volumes = TRY(volumes_of(calls, job));
+  return std::ranges::any_of(
+      volumes, [](const wire::Volume& it) { return wire::value_of(it.tags, tag::done) == "true"; });
+}
+
+Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {
+  Seen seen;
+  auto fleets = TRY(job_fleets(calls, key_of(job)));
+  seen.watched.now = calls.now();
+  seen.all = fleets;
+  std::erase_if(fleets, [&](const JobFleet& it) {
+    if (!it.is_at_work() && !it.is_own()) seen.ended += "\n" + it.fleet.id.str();
+    return !it.is_at_work() || it.role == launch::role_of_preparers;
+  });
+  seen.fleets = std::move(fleets);
+  const auto machines = TRY(all_job_instances(calls, key_of(job)));
+  for (const wire::Instance& it : machines)
+    if (wire::value_of(it.tags, tag::role) != launch::role_of_preparers) {
+      const bool spot = it.lifecycle == "spot";
+      const std::string fleet = wire::value_of(it.tags, of_fleet);
+      seen.watched.machines.push_back({it.id, spot, state_of(it.state), it.launch_time,
+                                       FleetId::fits(fleet) ? FleetId(fleet) : FleetId()});
+      if (!spot || state_of(it.state) > State::Running) continue;
+      seen.spot = PoolPrices::Pool{it.type.str(), it.zone.str(), 0};
+    }
+  if (job.storage.in_bucket() && !job.sweep) seen.head = read_head(job);
+  const auto done = TRY(is_done(calls, job, seen));
+  seen.watched.done = done;
+  for (const JobFleet& it : seen.fleets)
+    if (!it.is_own()) {
+      seen.watched.beside.push_back({it.fleet.id, it.target});
+      seen.watched.beside.back().created = it.created;
+    }
+  if (const JobFleet* own = seen.own()) {
+    seen.watched.own = watched(*own);
+    seen.watched.mark = launch::mark_of(own->watched);
+  }
+  return seen;
+}
+
+// Fails where nothing can be decided: AWS does not answer somewhere, and none of the fleets that it
+// shows elsewhere asks for an instance.
+Result<Looked, CallError> look_at(const std::vector<JobPlace>& places) {
+  Looked looked;
+  std::optional<CallError> trouble;
+  std::string unread;
+  for (const JobPlace& it : places) {
+    auto seen = look_once(*it.calls, it.job);
+    if (!seen) {
+      trouble = seen.error();
+      seen = Seen{};
+      const std::string region = it.calls->region().str();
+      seen->trouble = region + ": " + trouble->message;
+      unread += (unread.empty() ? "" : " and ") + region;
+    }
+    looked.places.push_back(std::move(*seen));
+  }
+  const auto seen_places = looked.places_seen(places);
+  looked.here = launch::place_of_job(seen_places);
+  if (trouble && !seen_places[looked.here].asks()) return tl::unexpected(*trouble);
+  looked.watched = looked.seen().watched;
+  looked.watched.elsewhere = places.size() > 1;
+  looked.watched.unread = unread;
+  looked.watched.missing = launch::missing_in(seen_places);
+  for (std::size_t i = 0; i < looked.places.size(); ++i) {
+    if (i == looked.here) continue;
+    const launch::Watched& there = looked.places[i].watched;
+    std::ranges::copy(there.beside, std::back_inserter(looked.watched.beside));
+    std::ranges::copy(there.machines, std::back_inserter(looked.watched.machines));
+    looked.watched.done = looked.watched.done || there.done;
+  }
+  return looked;
+}
 
 // Calls of `spotter watch` to AWS in one place of a job. With `dry_run` each says what it would do,
 // and does nothing.
@@ -126,14 +274,6 @@ Result<void, CallError> set_target(const There& it, int target, bool dry_run) {
   if (dry_run) return {};
   TRY(it.calls.perform(wire::query_of(launch::set_capacity(fleet, {.target = target}))));
   return {};
-}
-
-launch::WatchedFleet watched(const JobFleet& own) {
-  launch::WatchedFleet fleet{own.fleet.id, own.target,
-                             own.fleet.kind != FleetKind::AutoScalingGroup};
-  if (const auto rested = wire::parse_rfc3339(own.rests)) fleet.rested = *rested;
-  fleet.silence = launch::silence_of(own.rests);
-  return fleet;
 }
 
 // Carries a job from one of its places to another (launch/places.hpp), step by step: the command
@@ -444,75 +584,17 @@ Result<int> run(const WatchOptions& given) {
   return 0;
 }
 
-// AWS's tag: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-tags.html
-constexpr const char* of_fleet = "aws:ec2:fleet-id";
+}  // namespace
 
-State state_of(wire::InstanceState state) {
-  if (state == wire::InstanceState::Pending) return State::Starting;
-  if (state == wire::InstanceState::Running) return State::Running;
-  const bool ended =
-      state == wire::InstanceState::Terminated || state == wire::InstanceState::Stopped;
-  return ended ? State::Ended : State::Ending;
-}
-
-// A head that cannot be read, as with a policy of before, says nothing: the end of its fleets says
-// so later.
-std::optional<wire::Head> read_head(const config::Job& job) {
-  const auto head = job.headed_at();
-  if (!head) return std::nullopt;
-  s3::Client client(
-      {.environment = act::Environment::of_this_process(), .patience = std::chrono::seconds(20)});
-  const auto answer =
-      client.perform({.bucket = head->bucket, .key = head->key + std::string(wire::head_name)});
-  if (!answer) return std::nullopt;
-  const auto read = wire::parse_head(answer->body);
-  return read ? std::optional(*read) : std::nullopt;
-}
-
-Result<bool, CallError> is_done(AwsCalls& calls, const config::Job& job, const Seen& seen) {
-  if (seen.head) return seen.head->epoch.state == decide::Epoch::State::Done;
-  if (job.storage.share || job.sweep) return false;  // then the end of its fleet says so
-  const auto volumes = TRY(volumes_of(calls, job));
-  return std::ranges::any_of(
-      volumes, [](const wire::Volume& it) { return wire::value_of(it.tags, tag::done) == "true"; });
-}
-
-Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {
-  Seen seen;
-  auto fleets = TRY(job_fleets(calls, key_of(job)));
-  seen.watched.now = calls.now();
-  seen.all = fleets;
-  std::erase_if(fleets, [&](const JobFleet& it) {
-    if (!it.is_at_work() && !it.is_own()) seen.ended += "\n" + it.fleet.id.str();
-    return !it.is_at_work() || it.role == launch::role_of_preparers;
-  });
-  seen.fleets = std::move(fleets);
-  const auto machines = TRY(all_job_instances(calls, key_of(job)));
-  for (const wire::Instance& it : machines)
-    if (wire::value_of(it.tags, tag::role) != launch::role_of_preparers) {
-      const bool spot = it.lifecycle == "spot";
-      const std::string fleet = wire::value_of(it.tags, of_fleet);
-      seen.watched.machines.push_back({it.id, spot, state_of(it.state), it.launch_time,
-                                       FleetId::fits(fleet) ? FleetId(fleet) : FleetId()});
-      if (!spot || state_of(it.state) > State::Running) continue;
-      seen.spot = PoolPrices::Pool{it.type.str(), it.zone.str(), 0};
-    }
-  if (job.storage.in_bucket() && !job.sweep) seen.head = read_head(job);
-  const auto done = TRY(is_done(calls, job, seen));
-  seen.watched.done = done;
-  for (const JobFleet& it : seen.fleets)
-    if (!it.is_own()) {
-      seen.watched.beside.push_back({it.fleet.id, it.target});
-      seen.watched.beside.back().created = it.created;
-    }
-  if (const JobFleet* own = seen.own()) {
-    seen.watched.own = watched(*own);
-    seen.watched.mark = launch::mark_of(own->watched);
+launch::PlaceSeen place_seen(const JobPlace& place, const std::vector<JobFleet>& fleets) {
+  launch::PlaceSeen seen{place.calls->region().str(), {}, {}};
+  for (const JobFleet& it : fleets) {
+    if (!it.is_at_work() || !it.is_own() || seen.own) continue;
+    seen.own = watched(it);
+    seen.mark = launch::mark_of(it.watched);
   }
   return seen;
 }
-
-}  // namespace
 
 void add_watch(CLI::App& app, int& status) {
   const auto [command, options] = add_job_command<WatchOptions>(
@@ -527,68 +609,6 @@ void add_watch(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_flag("--dry-run", options->dry_run,
                     "Looks once, prints what it would do, and does nothing");
-}
-
-const JobFleet* Seen::own() const {
-  const auto it = std::ranges::find_if(fleets, &JobFleet::is_own);
-  return it == fleets.end() ? nullptr : &*it;
-}
-
-std::vector<JobFleet> Looked::all() const {
-  std::vector<JobFleet> all;
-  for (const Seen& it : places) std::ranges::copy(it.all, std::back_inserter(all));
-  return all;
-}
-
-std::vector<launch::PlaceSeen> Looked::places_seen(const std::vector<JobPlace>& of) const {
-  std::vector<launch::PlaceSeen> seen;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const Seen& it = places[i];
-    seen.push_back({of[i].calls->region().str(), it.watched.own, it.watched.mark});
-  }
-  return seen;
-}
-
-launch::PlaceSeen place_seen(const JobPlace& place, const std::vector<JobFleet>& fleets) {
-  launch::PlaceSeen seen{place.calls->region().str(), {}, {}};
-  for (const JobFleet& it : fleets) {
-    if (!it.is_at_work() || !it.is_own() || seen.own) continue;
-    seen.own = watched(it);
-    seen.mark = launch::mark_of(it.watched);
-  }
-  return seen;
-}
-
-Result<Looked, CallError> look_at(const std::vector<JobPlace>& places) {
-  Looked looked;
-  std::optional<CallError> trouble;
-  std::string unread;
-  for (const JobPlace& it : places) {
-    auto seen = look_once(*it.calls, it.job);
-    if (!seen) {
-      trouble = seen.error();
-      seen = Seen{};
-      const std::string region = it.calls->region().str();
-      seen->trouble = region + ": " + trouble->message;
-      unread += (unread.empty() ? "" : " and ") + region;
-    }
-    looked.places.push_back(std::move(*seen));
-  }
-  const auto seen_places = looked.places_seen(places);
-  looked.here = launch::place_of_job(seen_places);
-  if (trouble && !seen_places[looked.here].asks()) return tl::unexpected(*trouble);
-  looked.watched = looked.seen().watched;
-  looked.watched.elsewhere = places.size() > 1;
-  looked.watched.unread = unread;
-  looked.watched.missing = launch::missing_in(seen_places);
-  for (std::size_t i = 0; i < looked.places.size(); ++i) {
-    if (i == looked.here) continue;
-    const launch::Watched& there = looked.places[i].watched;
-    std::ranges::copy(there.beside, std::back_inserter(looked.watched.beside));
-    std::ranges::copy(there.machines, std::back_inserter(looked.watched.machines));
-    looked.watched.done = looked.watched.done || there.done;
-  }
-  return looked;
 }
 
 }  // namespace spotter::command

@@ -1,10 +1,10 @@
 #include "agent/commands/machine/pipe_options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "agent/base/json.hpp"
@@ -239,6 +239,18 @@ constexpr std::string_view of_one_group = R"({
   "instance_groups_dict": {}, "is_hetero": false, "is_smddpmprun_installed": false,
   "is_smddprun_installed": false, "num_neurons": 0, "topology": []})";
 
+// Below root/input/config, by name.
+std::map<std::string, Json> documents(const Container& container) {
+  return {{"hyperparameters.json", Json(container.hyperparameters)},
+          {"resourceconfig.json",
+           {{"current_host", host(container.host.index)},
+            {"current_instance_type", "local"},
+            {"current_group_name", "homogeneousCluster"},
+            {"hosts", hosts(container)},
+            {"network_interface_name", container.network}}},
+          {"inputdataconfig.json", input_data_config(container)}};
+}
+
 // Makes SM_TRAINING_ENV.
 Json training_env(const Container& container, const Json& hyperparameters, const Json& own) {
   const fs::path& root = container.root;
@@ -307,17 +319,6 @@ void Container::look_around() {
     network = name;
     break;
   }
-}
-
-std::map<std::string, Json> documents(const Container& container) {
-  return {{"hyperparameters.json", Json(container.hyperparameters)},
-          {"resourceconfig.json",
-           {{"current_host", host(container.host.index)},
-            {"current_instance_type", "local"},
-            {"current_group_name", "homogeneousCluster"},
-            {"hosts", hosts(container)},
-            {"network_interface_name", container.network}}},
-          {"inputdataconfig.json", input_data_config(container)}};
 }
 
 Variables channel_variables(const Container& container) {

@@ -4,7 +4,8 @@
 // https://github.com/aws/sagemaker-training-toolkit/blob/master/ENVIRONMENT_VARIABLES.md
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <CLI/CLI.hpp>
+#include <map>
 
 #include "agent/aws/settings/settings.hpp"
 #include "agent/config/channel.hpp"
@@ -31,9 +32,6 @@ struct Container {
   void look_around();
 };
 
-// The documents below root/input/config, by name.
-std::map<std::string, nlohmann::json> documents(const Container& container);
-
 // TRAINING_JOB_NAME, SM_*, SAGEMAKER_BASE_DIR. A channel's or hyperparameter's name that is no
 // variable's is set twice: as it is, and with underscores, which shells accept.
 std::map<std::string, std::string> variables(const Container& container);
@@ -47,16 +45,7 @@ Result<void> prepare(const Container& container);
 // The first 1024 bytes of root/output/failure; empty: the program wrote none.
 std::string reason_of_failure(const Container& container);
 
-}  // namespace spotter::command
-
 // The options of `spotter pipe`.
-
-namespace CLI {
-class App;
-}
-
-namespace spotter::command {
-
 struct PipeOptions {
   std::vector<std::string> channels;
   std::vector<std::string> starts;

@@ -23,8 +23,6 @@
 namespace spotter::command {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int deepest = 3;  // requirements that name others
 
 // A larger one, such as a wheel, by its size and time.
