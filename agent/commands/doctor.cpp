@@ -65,22 +65,6 @@ Findings examine_as(const Result<wire::CallerIdentity, CallError>& who, AwsCalls
   return findings;
 }
 
-// One watched place is enough: of several, a watcher may be at the one that has the job.
-Findings examine_watchers(AwsCalls& calls, const config::Job& job) {
-  if (job.launch->places.size() < 2) return examine_watcher(calls, job).findings;
-  const auto places = places_of(job);
-  if (!places) return {{"places", Verdict::Fail, places.error().message, ""}};
-  Findings all;
-  std::vector<WatchSeen> seen;
-  for (const JobPlace& it : *places) {
-    seen.push_back(examine_watcher(*it.calls, it.job));
-    if (seen.back().state == WatchSeen::State::Watched) return seen.back().findings;
-    append(all, seen.back().findings);
-  }
-  append(all, examine_second(seen));
-  return all;
-}
-
 // Checks for what a launch needs in the other places, too: image, types, quotas.
 Findings examine_other_places(const LaunchedJob& launched) {
   Findings all;
@@ -111,7 +95,7 @@ Findings examine(AwsCalls& calls, config::Job job, const DoctorOptions& options)
   if (packed) job.code = launched->job.code;
   Findings findings = examine_as(who, calls, job, scope);
   if (packed) append(findings, examine_archive(*launched->code, job.code->folder));
-  append(findings, examine_watchers(calls, job));
+  append(findings, examine_watchers(job));
   if (launched) launched->job.launch = job.launch;
   append(findings,
          examine_machines(calls, job,

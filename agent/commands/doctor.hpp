@@ -61,18 +61,9 @@ Findings examine_checkpoints(const config::Job& job);
 
 // Checks what else a launch needs: quotas, and the first requests (by DryRun).
 Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched);
-// The findings on the watcher at one place of the job.
-struct WatchSeen {
-  enum class State : std::uint8_t { None, Unknown, Nobody, Watched };
-  State state = State::None;  // None: it needs no watcher, or the job is not there
-  Findings findings;
-  std::vector<std::string> asks;  // fleets that ask for an instance
-};
-// Does anybody watch the job's fleet, where an on-demand instance depends on that?
-WatchSeen examine_watcher(AwsCalls& calls, const config::Job& job);
-// Warns if nobody watches a place and a second fleet asks for an instance, as after a move that a
-// watcher did not go on with.
-Findings examine_second(const std::vector<WatchSeen>& seen);
+// Does anybody watch the job's fleet, where an on-demand instance depends on that? One watched
+// place is enough: of several, a watcher may be at the one that has the job. REQUIRES: job.launch.
+Findings examine_watchers(const config::Job& job);
 // Do the quotas suffice for the launch, or is its reservation there?
 Findings examine_quotas(AwsCalls& calls, const config::Launch& launch);
 // All checks before a launch, from outside of EC2.

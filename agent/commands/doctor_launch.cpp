@@ -355,48 +355,44 @@ Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
   return findings;
 }
 
-WatchSeen examine_watcher(AwsCalls& calls, const config::Job& job) {
-  using State = WatchSeen::State;
-  if (!job.launch || !job.launch->on_demand.needs_watcher()) return {};
-  const auto fleets = job_fleets(calls, key_of(job));
-  if (!fleets)
-    return {State::Unknown, {unanswered("watcher", fleets.error(), "whether one runs")}, {}};
-  WatchSeen seen;
-  const auto now = calls.now();
-  for (const JobFleet& it : *fleets)
-    if (it.is_at_work() && it.is_own() && it.target > 0) seen.asks.push_back(it.fleet.id.str());
-  const auto own = std::ranges::find_if(*fleets, is_watched);
-  if (own == fleets->end()) return seen;
-  const auto mark = launch::mark_of(own->watched);
-  const std::string id = own->fleet.id.str();
-  if (mark && now - mark->looked < 2 * launch::longest_interval) {
-    seen.state = State::Watched;
-    seen.findings = {
-        {"watcher", Verdict::Ok, id + " was watched at " + wire::to_rfc3339(mark->looked), ""}};
-    return seen;
+Findings examine_watchers(const config::Job& job) {
+  if (!job.launch->on_demand.needs_watcher()) return {};
+  const auto places = unnamed_places_of(job);
+  if (!places) return {{"places", Verdict::Fail, places.error().message, ""}};
+  Findings all;
+  std::vector<std::string> asks;  // fleets that ask for an instance
+  bool nobody = false, unknown = false;
+  for (const JobPlace& place : *places) {
+    const auto fleets = job_fleets(*place.calls, key_of(place.job));
+    if (!fleets) {
+      unknown = true;
+      all.push_back(unanswered("watcher", fleets.error(), "whether one runs"));
+      continue;
+    }
+    for (const JobFleet& it : *fleets)
+      if (it.is_at_work() && it.is_own() && it.target > 0) asks.push_back(it.fleet.id.str());
+    const auto own = std::ranges::find_if(*fleets, is_watched);
+    if (own == fleets->end()) continue;
+    const auto mark = launch::mark_of(own->watched);
+    const std::string id = own->fleet.id.str();
+    if (mark && place.calls->now() - mark->looked < 2 * launch::longest_interval)
+      return {
+          {"watcher", Verdict::Ok, id + " was watched at " + wire::to_rfc3339(mark->looked), ""}};
+    nobody = true;
+    all.push_back(
+        {"watcher", Verdict::Warn,
+         mark ? "nobody has watched " + id + " since " + wire::to_rfc3339(mark->looked)
+              : "nobody watches " + id,
+         "no on-demand instance will come: `spotter watch job.yaml`, or `--once` from a timer"});
   }
-  seen.state = State::Nobody;
-  seen.findings = {
-      {"watcher", Verdict::Warn,
-       mark ? "nobody has watched " + id + " since " + wire::to_rfc3339(mark->looked)
-            : "nobody watches " + id,
-       "no on-demand instance will come: `spotter watch job.yaml`, or `--once` from a timer"}};
-  return seen;
-}
-
-Findings examine_second(const std::vector<WatchSeen>& seen) {
-  std::vector<std::string> asks;
-  for (const WatchSeen& it : seen) {
-    if (it.state == WatchSeen::State::Unknown) return {};
-    asks.insert(asks.end(), it.asks.begin(), it.asks.end());
-  }
-  const bool nobody =
-      std::ranges::find(seen, WatchSeen::State::Nobody, &WatchSeen::state) != seen.end();
-  if (!nobody || asks.size() < 2) return {};
-  return {{"watcher", Verdict::Warn,
-           asks[0] + " and " + asks[1] +
-               " both ask for an instance: both are paid as long as nobody watches",
-           "`spotter watch job.yaml` has one of them rest; `spotter stop job.yaml` ends both"}};
+  // A watcher did not go on with a move.
+  if (nobody && !unknown && asks.size() > 1)
+    all.push_back(
+        {"watcher", Verdict::Warn,
+         asks[0] + " and " + asks[1] +
+             " both ask for an instance: both are paid as long as nobody watches",
+         "`spotter watch job.yaml` has one of them rest; `spotter stop job.yaml` ends both"});
+  return all;
 }
 
 // Before a machine costs money that would not start the trainer.
