@@ -16,7 +16,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 
@@ -255,21 +254,15 @@ int write(const PublishOptions& options) {
   return wrong ? give_up(*wrong) : outcome;
 }
 
+// A file, or - for stdin. Somewhat more than a spec may have, so that parse_spec() says so.
 Result<std::string> read_all(const std::string& name) {
-  const int file = name == "-" ? dup(0) : open(name.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return failure("cannot open the spec " + name + ": " + std::strerror(errno));
+  const io::Descriptor file(name == "-" ? ::dup(0) : ::open(name.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return failure("cannot open the spec " + name + ": " + std::strerror(errno));
   std::string text;
-  char buffer[4096];
-  ssize_t got = 0;
-  while (text.size() <= supervise::spec_size_limit) {
-    got = read(file, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    text.append(buffer, static_cast<std::size_t>(got));
-  }
-  const std::string error = got < 0 ? std::strerror(errno) : "";
-  close(file);
-  if (!error.empty()) return failure("cannot read the spec " + name + ": " + error);
+  TRY(behind("cannot read the spec " + name,
+             io::each_piece(file.get(), [&](std::string_view piece) {
+               return text.append(piece).size() <= supervise::spec_size_limit;
+             })));
   return text;
 }
 
@@ -345,32 +338,22 @@ using units::Manager;
 constexpr int tries_to_start = 50;  // a unit of that name may just be ending
 constexpr useconds_t microseconds_between = 100'000;
 
-std::string all_of(std::istream& stream) { return {std::istreambuf_iterator<char>(stream), {}}; }
+constexpr std::size_t longest_answer = 64U << 20;
 
 // A file of root's alone that is gone when this is.
 class Scratch : Pinned {
  public:
-  Scratch(std::string path, std::string_view content) : path_(std::move(path)) {
-    ::unlink(path_.c_str());
-    const Descriptor file(
-        open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    good_ = file && io::write_all(file.get(), content);
-    if (!good_) why_ = std::string("cannot write ") + path_ + ": " + std::strerror(errno);
-  }
+  explicit Scratch(std::string path) : path_(std::move(path)) {}
   ~Scratch() { ::unlink(path_.c_str()); }
 
   const std::string& path() const { return path_; }
-  explicit operator bool() const { return good_; }
-  const std::string& why() const { return why_; }
-  std::string read() const {
-    std::ifstream stream(path_, std::ios::binary);
-    return all_of(stream);
+  Result<void> write(std::string_view bytes) const {
+    return behind("cannot write " + path_, io::replace_file(path_, bytes, 0600));
   }
+  std::string read() const { return io::read_file(path_, longest_answer).value_or(""); }
 
  private:
   std::string path_;
-  std::string why_;
-  bool good_ = false;
 };
 
 // Readable once we shall end; and whoever started us does not leave us behind.
@@ -420,10 +403,10 @@ Result<int> start_trainer(units::TrainerPlace place) {
   const Descriptor asked = until_asked();
   look_up_user(place);
   place.program = own_program();
-  const Scratch spec(place.run_directory + "/trainer.spec", all_of(std::cin));
-  const Scratch report(place.run_directory + "/trainer.report", "");
-  for (const auto* file : {&spec, &report})
-    if (!*file) return failure(file->why());
+  const Scratch spec(place.run_directory + "/trainer.spec");
+  const Scratch report(place.run_directory + "/trainer.report");
+  TRY(spec.write(TRY(read_all("-"))));
+  TRY(report.write(""));
   const auto manager = TRY(Manager::connect());
   const Request request{units::trainer_unit(place.name),
                         {own_program(), "supervise", "--run-directory", place.run_directory,
@@ -463,15 +446,13 @@ void anchor(const std::string& place) {
 // A text that is no request is refused by the process that is to do it.
 Result<int> do_verb(const VerbOptions& options) {
   const Descriptor asked = until_asked();
-  const std::string json = all_of(std::cin);
+  const std::string json{std::istreambuf_iterator<char>(std::cin), {}};
   const auto wanted = verbs::parse_request(json);
   const bool leaves_processes = wanted && verbs::traits_of(wanted->verb).leaves_processes;
   const std::string name = options.run_directory + "/host-" + std::to_string(getpid());
-  const Scratch answer(name + ".answer", "");
-  const Scratch asked_for(name + ".request",
-                          to_bytes({getpid(), answer.path(), environment_of_this_process(), json}));
-  for (const auto* file : {&answer, &asked_for})
-    if (!*file) return failure(file->why());
+  const Scratch answer(name + ".answer"), asked_for(name + ".request");
+  TRY(answer.write(""));
+  TRY(asked_for.write(to_bytes({getpid(), answer.path(), environment_of_this_process(), json})));
   const auto manager = TRY(Manager::connect());
   const Request request{"spotter-host-" + std::to_string(getpid()) + ".service",
                         {own_program(), "host", "--request", asked_for.path()},
