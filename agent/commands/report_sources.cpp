@@ -21,40 +21,6 @@
 namespace spotter::command {
 namespace {
 
-using report::PublishedName;
-
-// The objects of one job or experiment; segments are ordered by name.
-struct Objects {
-  std::string status;
-  wire::WallTime status_written;
-  std::vector<std::pair<std::string, PublishedName>> histories, curves;  // by their keys
-};
-
-// The names refer into the objects' keys.
-std::map<report::Experiment, Objects> sorted(const std::vector<wire::ListedObject>& objects,
-                                             std::size_t prefix) {
-  std::map<report::Experiment, Objects> all;
-  for (const auto& object : objects) {
-    const auto name = report::parse_published_name(std::string_view(object.key).substr(prefix));
-    switch (name.kind) {
-      case PublishedName::Kind::Status:
-        all[name.experiment].status = object.key;
-        all[name.experiment].status_written = object.modified;
-        break;
-      case PublishedName::Kind::History:
-        all[name.experiment].histories.emplace_back(object.key, name);
-        break;
-      case PublishedName::Kind::Curve:
-        all[name.experiment].curves.emplace_back(object.key, name);
-        break;
-      case PublishedName::Kind::Output:  // commands/logs.cpp reads it
-      case PublishedName::Kind::Other:
-        break;
-    }
-  }
-  return all;
-}
-
 // Replaces an object of many MiB, which no agent writes, by a line that is not valid.
 constexpr const char* too_long = "too long\n";
 
@@ -431,29 +397,38 @@ Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
   std::string date;
   const auto listed = TRY(s3::list(client, place, {.date = &date}));
   const auto now = wire::parse_http_date(date);
-  auto all = sorted(listed, place.key.size());
+  using Kind = report::PublishedName::Kind;  // commands/logs.cpp reads Output
+  const auto name_of = [&](const wire::ListedObject& object) {
+    return report::parse_published_name(std::string_view(object.key).substr(place.key.size()));
+  };
+  std::map<report::Experiment, std::string> newest;  // history: they are ordered by name
+  for (const wire::ListedObject& it : listed)
+    if (const auto name = name_of(it); name.kind == Kind::History) newest[name.experiment] = it.key;
   std::vector<std::string> keys;
-  for (auto& [experiment, its] : all) {
-    if (wanted == Wanted::Status) {
-      if (its.histories.size() > 1) its.histories = {its.histories.back()};
-      its.curves.clear();
-    }
-    if (!its.status.empty()) keys.push_back(its.status);
-    for (const auto* segments : {&its.histories, &its.curves})
-      for (const auto& [key, name] : *segments) keys.push_back(key);
+  for (const wire::ListedObject& it : listed) {
+    const auto name = name_of(it);
+    const bool segment = name.kind == Kind::History || name.kind == Kind::Curve;
+    if (name.kind == Kind::Status || (segment && wanted == Wanted::All) ||
+        newest[name.experiment] == it.key)
+      keys.push_back(it.key);
   }
-  auto bytes = TRY(read_objects(client, place.bucket, keys));
+  const auto bytes = TRY(read_objects(client, place.bucket, keys));
+  std::map<report::Experiment, Published> all;
+  for (const wire::ListedObject& it : listed) {
+    const auto name = name_of(it);
+    if (name.kind == Kind::Output || name.kind == Kind::Other) continue;
+    Published& one = all[name.experiment];
+    one.source.experiment = name.experiment;
+    const auto read = bytes.find(it.key);
+    const std::string text = read == bytes.end() ? "" : read->second;
+    report::add_published(one.source, name, text);
+    if (name.kind != Kind::Status) continue;
+    one.status = text;
+    if (now && it.modified != wire::WallTime())
+      one.age = std::max<double>(0, static_cast<double>((*now - it.modified).count()));
+  }
   std::vector<Published> published;
-  for (const auto& [experiment, its] : all) {
-    Published one{.status = bytes[its.status]};
-    one.source.experiment = experiment;
-    const bool dated = its.status_written != wire::WallTime();
-    if (now && dated)
-      one.age = std::max<double>(0, static_cast<double>((*now - its.status_written).count()));
-    for (const auto* segments : {&its.histories, &its.curves})
-      for (const auto& [key, name] : *segments) report::add_published(one.source, name, bytes[key]);
-    published.push_back(std::move(one));
-  }
+  for (auto& [experiment, one] : all) published.push_back(std::move(one));
   return published;
 }
 
