@@ -192,8 +192,9 @@ class Reader {
     const auto published = place_.job->published_at();
     if (!place) return published ? from_published(*published) : tl::unexpected(place.error());
     if (!place->starts_with("s3://")) return from_experiments(*place);
-    auto claimed = from_claims(*place);
-    return claimed && published ? from_published(*published) : claimed;
+    const auto its = TRY(sets());
+    keep(TRY(gather(*place, its, &*place_.job)));
+    return published ? from_published(*published) : Result<void>();
   }
 
   Result<Sets> sets() const {
@@ -203,7 +204,7 @@ class Reader {
 
   Result<void> from_experiments(const fs::path& folder) {
     const auto its = TRY(sets());
-    auto gathered = results_in_folder(folder, its);
+    auto gathered = gather(folder.string(), its);
     if (!gathered)
       return failure(gathered.error().message + ", or a history in .spotter of its own");
     if (input_.job.empty())
@@ -214,14 +215,6 @@ class Reader {
       source.experiment = each.index;
       input_.sources.push_back(std::move(source));
     }
-    return {};
-  }
-
-  Result<void> from_claims(const std::string& url) {
-    const auto its = TRY(sets());
-    const auto prefix = TRY(wire::parse_s3_url(url));
-    auto gathered = TRY(results_in_bucket(prefix, its));
-    keep(std::move(gathered));
     return {};
   }
 

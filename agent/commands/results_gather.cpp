@@ -275,8 +275,6 @@ Summary of_both(const std::map<std::size_t, Summary>& claimed, std::size_t index
   return home;
 }
 
-}  // namespace
-
 Result<Gathered> results_in_folder(const fs::path& folder, const Sets& sets) {
   std::error_code error;
   fs::directory_iterator at(folder, error);
@@ -301,7 +299,7 @@ Result<Gathered> results_in_folder(const fs::path& folder, const Sets& sets) {
 }
 
 Result<Gathered> results_in_bucket(const wire::S3Location& prefix, const Sets& sets,
-                                   const std::optional<config::Job>& job) {
+                                   const config::Job* job) {
   wire::S3Location folder = prefix;
   if (!folder.key.empty() && !folder.key.ends_with('/')) folder.key += '/';
   s3::Client client({.environment = act::Environment::of_this_process()});
@@ -324,7 +322,7 @@ Result<Gathered> results_in_bucket(const wire::S3Location& prefix, const Sets& s
   for (const auto& [index, key] : listed.results)
     fetch(index, key, [](const std::string& text) { return sweep::parse_summary(text); });
   while (client.under_way() > 0) client.turn(std::chrono::seconds(1));
-  if (job && job->storage.in_bucket()) {
+  if (job != nullptr && job->storage.in_bucket()) {
     std::set<std::size_t> known;
     for (const auto& result : listed.results) known.insert(result.first);
     InHomes homes = read_homes(client, *job, known);
@@ -334,6 +332,7 @@ Result<Gathered> results_in_bucket(const wire::S3Location& prefix, const Sets& s
   return complete(std::move(found), std::move(warnings), sets);
 }
 
+// All from the homes, as of an array, which has no claims.
 Result<Gathered> results_in_homes(const config::Job& job, const Sets& sets) {
   s3::Client client({.environment = act::Environment::of_this_process()});
   InHomes homes = read_homes(client, job, {});
@@ -342,6 +341,15 @@ Result<Gathered> results_in_homes(const config::Job& job, const Sets& sets) {
   if (homes.found.empty())
     return failure("there is no experiment's home in " + wire::to_url(*job.kept_at()));
   return complete(std::move(homes.found), std::move(homes.warnings), sets);
+}
+
+}  // namespace
+
+Result<Gathered> gather(const std::string& place, const Sets& sets, const config::Job* own) {
+  if (!place.starts_with("s3://")) return results_in_folder(place, sets);
+  const auto prefix = TRY(wire::parse_s3_url(place));
+  if (own != nullptr && !own->claims) return results_in_homes(*own, sets);
+  return results_in_bucket(prefix, sets, own);
 }
 
 Result<std::string> place_of_results(const config::Job& job) {

@@ -504,13 +504,6 @@ Result<Sweep> read_sweep(const ResultsOptions& options, bool job_is_named) {
   return sweep;
 }
 
-Result<Gathered> gather(const Sweep& sweep) {
-  if (!sweep.place.starts_with("s3://")) return results_in_folder(sweep.place, sweep.sets);
-  const auto prefix = TRY(wire::parse_s3_url(sweep.place));
-  if (sweep.job && !sweep.job->claims) return results_in_homes(*sweep.job, sweep.sets);
-  return results_in_bucket(prefix, sweep.sets, sweep.job);
-}
-
 bool write(const std::string& path, const std::string& text) {
   const bool to_stdout = path == "-";
   std::FILE* file = to_stdout ? stdout : std::fopen(path.c_str(), "we");
@@ -524,7 +517,7 @@ Result<int> show(const ResultsOptions& options, bool job_is_named) {
   if (options.csv == "-" && options.json == "-")
     return mistake("--csv and --json cannot both go to the standard output");
   const auto sweep = TRY(read_sweep(options, job_is_named));
-  auto [all, warnings] = TRY(gather(sweep));
+  auto [all, warnings] = TRY(gather(sweep.place, sweep.sets, sweep.job ? &*sweep.job : nullptr));
   for (const std::string& warning : warnings) io::complain("sweep", warning, 0);
   if (all.empty()) return failure("there is nothing to show");
   const auto order = TRY(of_input(sort_order(all, options.sort, sweep.objective)));

@@ -52,10 +52,9 @@ class Results(S3Test):
                 **self.served.environment, "AWS_MAX_ATTEMPTS": "2",
                 "AWS_ENDPOINT_URL_S3": self.served.api}
 
-    def results(self, *words, status=0, place=None):
-        done = subprocess.run((SPOTTER, "sweep", "results", *words), env=self.environment(),
-                              text=True, capture_output=True, timeout=120, check=False,
-                              cwd=place or self.place)
+    def results(self, *words, status=0, place=None, command=("sweep", "results")):
+        done = subprocess.run((SPOTTER, *command, *words), env=self.environment(), timeout=120,
+                              capture_output=True, text=True, check=False, cwd=place or self.place)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done
 
@@ -220,10 +219,11 @@ class Results(S3Test):
             output.seek(0)
             rows = list(csv.DictReader(output))
         self.assertEqual(child.returncode, 0)
-        self.assertEqual({(row["state"], row["step"], row["loss"]) for row in rows},
-                         {("done", "99", "0.01")})
-        self.assertEqual(len(rows), homes)
+        self.assertEqual([(row["state"], row["step"], row["loss"]) for row in rows],
+                         [("done", "99", "0.01")] * homes)
         self.assertLess(used.ru_maxrss << 10, most)
+        report = self.results("--json", "--no-prices", command=("report",)).stdout
+        self.assertEqual(len(json.loads(report)["sweep"]["experiments"]), homes)
 
 
 if __name__ == "__main__":
