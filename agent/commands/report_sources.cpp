@@ -323,45 +323,29 @@ std::map<std::string, Asked> questions_for(const std::vector<Instance>& instance
   return regions;
 }
 
-class Asker {
- public:
-  Asker(Region region, const Asked& asked, Prices& into)
-      : region_(std::move(region)), asked_(asked), into_(into) {}
-
-  void ask_spot(double now) {
-    const auto calls = AwsCalls::open(region_);
-    wire::DescribeSpotPriceHistory history;
-    for (const std::string& type : asked_.types) history.types.emplace_back(type);
-    const double start = std::max(asked_.from, now - oldest);
-    history.start = wire::WallTime(std::chrono::seconds(static_cast<long>(start)));
-    auto prices = calls->ask_all(std::move(history));
-    if (prices)
-      std::ranges::move(*prices, std::back_inserter(into_.spot));
-    else
-      into_.notes.push_back("AWS was asked for the history of spot prices: " +
-                            prices.error().message);
+void ask_prices(const Region& region, const Asked& asked, double now, bool on_demand_too,
+                Prices& into) {
+  const auto calls = AwsCalls::open(region);
+  wire::DescribeSpotPriceHistory history;
+  for (const std::string& type : asked.types) history.types.emplace_back(type);
+  const double start = std::max(asked.from, now - oldest);
+  history.start = wire::WallTime(std::chrono::seconds(static_cast<long>(start)));
+  auto prices = calls->ask_all(std::move(history));
+  if (prices)
+    std::ranges::move(*prices, std::back_inserter(into.spot));
+  else
+    into.notes.push_back("AWS was asked for the history of spot prices: " + prices.error().message);
+  if (!on_demand_too) return;
+  for (const std::string& type : asked.types) {
+    const auto price = calls->ask(wire::GetProducts{InstanceType(type), region});
+    if (price) into.on_demand[type] = *price;
+    if (price) continue;
+    into.notes.push_back("AWS was asked for the on-demand price of " + type + ": " +
+                         price.error().message);
+    if (price.error().forbidden() || price.error().code.empty()) return;
   }
-
-  void ask_on_demand() {
-    const auto calls = AwsCalls::open(region_);
-    for (const std::string& type : asked_.types) {
-      const auto price = calls->ask(wire::GetProducts{InstanceType(type), region_});
-      if (!price) {
-        into_.notes.push_back("AWS was asked for the on-demand price of " + type + ": " +
-                              price.error().message);
-        if (price.error().forbidden() || price.error().code.empty()) return;
-        continue;
-      }
-      into_.on_demand[type] = *price;
-    }
-    into_.notes.push_back("on-demand prices: AWS' price list of " + region_.str());
-  }
-
- private:
-  Region region_;
-  const Asked& asked_;
-  Prices& into_;
-};
+  into.notes.push_back("on-demand prices: AWS' price list of " + region.str());
+}
 
 }  // namespace
 
@@ -493,11 +477,8 @@ Prices prices_of(const report::Input& input, report::Number on_demand) {
   const auto regions = questions_for(instances);
   if (regions.empty() && !instances.empty())
     prices.notes.emplace_back("its machines are no instances of EC2, as far as they say");
-  for (const auto& [region, asked] : regions) {
-    Asker asker(Region(region), asked, prices);
-    asker.ask_spot(input.now);
-    if (!on_demand) asker.ask_on_demand();
-  }
+  for (const auto& [region, asked] : regions)
+    ask_prices(Region(region), asked, input.now, !on_demand, prices);
   return prices;
 }
 
