@@ -47,48 +47,57 @@ Saved saved_in(const Boot& boot, const Ended* end) {
   return saved;
 }
 
-struct Pending {
-  std::size_t index = 0;  // in the story
+struct Cut {
+  Interruption it;
   bool trained = false;
   double stopped = 0;  // when the last step ended
 };
 
-Interruption announced(const Boot& boot, Pending& pending) {
+Cut cut_of(const Boot& boot, std::string kind) {
+  Cut cut;
+  cut.it.kind = std::move(kind);
+  cut.it.instance = boot.shown.id;
+  cut.it.zone = boot.shown.zone;
+  cut.it.experiment = boot.shown.experiment;
+  return cut;
+}
+
+Cut announced(const Boot& boot) {
   const Notice& notice = *boot.notice;
-  Interruption it;
-  it.kind = notice.action;
+  Cut cut = cut_of(boot, notice.action);
+  Interruption& it = cut.it;
   it.notice = notice.time;
   it.deadline = notice.deadline;
   if (notice.deadline) it.window_seconds = between(notice.time, *notice.deadline);
   const Ended* end = end_after(boot, notice.time);
-  pending.trained = boot.trained_at(notice.time) || (end && end->window_trained.value_or(0) > 0);
-  pending.stopped = end ? end->time : std::max(boot.last_seen, notice.time);
-  if (!pending.trained) return it;
+  cut.trained = boot.trained_at(notice.time) || (end && end->window_trained.value_or(0) > 0);
+  cut.stopped = end ? end->time : std::max(boot.last_seen, notice.time);
+  if (!cut.trained) return cut;
   const Saved saved = saved_in(boot, end);
   it.durable = saved.at;
   it.seconds_to_durable = saved.after;
   it.checkpoint_step = saved.step;
   if (end) it.step = end->step;
   if (end) it.window_trained = end->window_trained;
-  return it;
+  return cut;
 }
 
-Interruption lost(const Boot& boot, Pending& pending) {
-  Interruption it;
-  it.kind = "lost";
-  pending.trained = boot.trained_at(boot.last_seen);
-  pending.stopped = boot.last_seen;
-  if (!pending.trained) return it;
-  it.step = boot.reached;
+Cut lost(const Boot& boot) {
+  Cut cut = cut_of(boot, "lost");
+  cut.trained = boot.trained_at(boot.last_seen);
+  cut.stopped = boot.last_seen;
+  if (!cut.trained) return cut;
+  cut.it.step = boot.reached;
   for (const Checkpoint& each : boot.checkpoints)
-    if (each.step && (!it.checkpoint_step || *each.step > *it.checkpoint_step))
-      it.checkpoint_step = each.step;
-  return it;
+    if (each.step && (!cut.it.checkpoint_step || *each.step > *cut.it.checkpoint_step))
+      cut.it.checkpoint_step = each.step;
+  return cut;
 }
 
-void resume(Interruption& it, const Pending& pending, const Resumed& next, bool takes_repeats) {
+void resume(Cut& cut, const Resumed& next, bool takes_repeats) {
+  Interruption& it = cut.it;
   it.resumed = next.time;
-  it.down_seconds = between(pending.stopped, next.time);
+  it.down_seconds = between(cut.stopped, next.time);
   it.resumed_step = next.step;
   it.repeated_steps = takes_repeats ? next.repeated : Count(0);
   if (!takes_repeats) return;
@@ -151,51 +160,40 @@ class Teller {
  public:
   void tell(const Boot& boot) {
     for (const Resumed& each : boot.resumed) resumed(boot, each);
-    if (boot.interrupted()) interrupted(boot);
+    if (boot.interrupted()) {
+      cuts_.push_back(boot.shown.end == Instance::End::Lost ? lost(boot) : announced(boot));
+      cuts_.back().it.time = cuts_.back().it.notice.value_or(boot.last_seen);
+    }
     before_ = &boot;
   }
   Story take() {
-    for (std::size_t i = 0; i < story_.interruptions.size(); ++i)
-      story_.interruptions[i].why = why_of(story_.interruptions[i], trained_[i]);
+    for (Cut& each : cuts_) {
+      each.it.why = why_of(each.it, each.trained);
+      story_.interruptions.push_back(std::move(each.it));
+    }
     for (auto& [repeat, interruption] : owed_)
       story_.repeats[repeat].why = story_.interruptions[interruption].why;
     return std::move(story_);
   }
 
  private:
-  void interrupted(const Boot& boot) {
-    Pending pending;
-    const bool is_lost = boot.shown.end == Instance::End::Lost;
-    Interruption it = is_lost ? lost(boot, pending) : announced(boot, pending);
-    it.instance = boot.shown.id;
-    it.zone = boot.shown.zone;
-    it.experiment = boot.shown.experiment;
-    it.time = it.notice.value_or(boot.last_seen);
-    pending.index = story_.interruptions.size();
-    story_.interruptions.push_back(std::move(it));
-    trained_.push_back(pending.trained);
-    pending_.push_back(pending);
-  }
-
   // The machine that resumes ends all open interruptions: only one machine had trained.
   void resumed(const Boot& boot, const Resumed& next) {
-    std::size_t owner = pending_.size();
-    for (std::size_t i = pending_.size(); i-- > 0 && owner == pending_.size();)
-      if (pending_[i].trained) owner = i;
-    for (std::size_t i = 0; i < pending_.size(); ++i)
-      resume(story_.interruptions[pending_[i].index], pending_[i], next, i == owner);
-    const bool is_owed = owner < pending_.size();
-    const Count again =
-        is_owed ? story_.interruptions[pending_[owner].index].repeated_steps : next.repeated;
+    std::size_t owner = cuts_.size();
+    for (std::size_t i = open_; i < cuts_.size(); ++i)
+      if (cuts_[i].trained) owner = i;
+    for (std::size_t i = open_; i < cuts_.size(); ++i) resume(cuts_[i], next, i == owner);
+    const bool is_owed = owner < cuts_.size();
+    const Count again = is_owed ? cuts_[owner].it.repeated_steps : next.repeated;
     if (again.value_or(0) > 0) {
       Repeat repeat{next.time, boot.shown.id, next.step.value_or(0), *again, ""};
       if (is_owed)
-        owed_.emplace_back(story_.repeats.size(), pending_[owner].index);
+        owed_.emplace_back(story_.repeats.size(), owner);
       else
         repeat.why = cause(boot, next);
       story_.repeats.push_back(std::move(repeat));
     }
-    pending_.clear();
+    open_ = cuts_.size();
   }
 
   std::string cause(const Boot& boot, const Resumed& next) const {
@@ -206,22 +204,15 @@ class Teller {
   }
 
   Story story_;
-  std::vector<bool> trained_;
-  std::vector<Pending> pending_;
+  std::vector<Cut> cuts_;
+  std::size_t open_ = 0;  // from here on nobody has resumed
   std::vector<std::pair<std::size_t, std::size_t>> owed_;
   const Boot* before_ = nullptr;
 };
 
 }  // namespace
 
-Interruption standing_notice(const Boot& boot) {
-  Pending pending;
-  Interruption it = announced(boot, pending);
-  it.instance = boot.shown.id;
-  it.zone = boot.shown.zone;
-  it.experiment = boot.shown.experiment;
-  return it;
-}
+Interruption standing_notice(const Boot& boot) { return announced(boot).it; }
 
 Story story_of(const std::vector<Boot>& boots) {
   Teller teller;
