@@ -279,19 +279,31 @@ std::string owner_of(const wire::Tags& tags) { return wire::value_of(tags, tag::
 // By experiment; a job without a sweep has one entry, without an index.
 using Jobs = std::map<Experiment, JobSeen>;
 
-class Looker {
+// A job as it is seen now.
+class SeenRemotely {
  public:
-  explicit Looker(const NamedJob& asked) : asked_(asked) {}
-
-  // False: something could not be read, which was printed.
-  bool look() {
+  explicit SeenRemotely(const NamedJob& asked) : asked_(asked) {
     const bool published = look_at_bucket();
-    const bool cloud = look_at_cloud();
-    return published && cloud;
+    whole_ = look_at_cloud() && published;
   }
-  Jobs take() { return std::move(jobs_); }
-  const std::set<std::string>& known() const { return known_; }
-  const std::string& region() const { return region_; }
+  const Jobs& jobs() const { return jobs_; }
+  bool is_whole() const { return whole_; }  // else what could not be read was printed
+  bool is_there() const {
+    return std::ranges::any_of(jobs_, [](const auto& one) { return !one.second.is_nothing(); });
+  }
+  json view() const {  // of a sweep none
+    return jobs_.size() == 1 && is_there() ? view_of(jobs_.begin()->second) : json::object();
+  }
+  // Why there is nothing; "": see the lines that were printed.
+  std::string trouble() const {
+    if (!whole_ || is_there()) return "";
+    std::string words = "no volume, instance or fleet has the tag spotter:job=" + asked_.name +
+                        (region_.empty() ? "" : " in " + region_);
+    if (asked_.published)
+      words += ", and nothing is published below " + wire::to_url(*asked_.published);
+    const std::string names = joined(known_);
+    return words + (names.empty() ? "; no job is known there" : "; known jobs: " + names);
+  }
 
  private:
   JobSeen& job(Experiment experiment) {
@@ -448,16 +460,8 @@ class Looker {
   Jobs jobs_;
   std::set<std::string> known_;
   std::string region_;
+  bool whole_ = false;
 };
-
-std::string unknown_job(const NamedJob& asked, const Looker& looker) {
-  std::string words = "no volume, instance or fleet has the tag spotter:job=" + asked.name +
-                      (looker.region().empty() ? "" : " in " + looker.region());
-  if (asked.published)
-    words += ", and nothing is published below " + wire::to_url(*asked.published);
-  const std::string names = joined(looker.known());
-  return words + (names.empty() ? "; no job is known there" : "; known jobs: " + names);
-}
 
 std::string text_of(const Jobs& jobs, const StatusOptions& options) {
   const double now = io::wall_clock();
@@ -484,28 +488,6 @@ std::string text_of(const Jobs& jobs, const StatusOptions& options) {
   return wire::json_text(shown, 2) + "\n";
 }
 
-// A job as it is seen now.
-struct SeenRemotely {
-  Jobs jobs;
-  bool whole = false;   // all could be read
-  std::string trouble;  // why there is nothing; "": see the lines that were printed
-  bool is_there() const {
-    return std::ranges::any_of(jobs, [](const auto& one) { return !one.second.is_nothing(); });
-  }
-  json view() const {  // of a sweep none
-    return jobs.size() == 1 && is_there() ? view_of(jobs.begin()->second) : json::object();
-  }
-};
-
-SeenRemotely look_remotely(const NamedJob& asked) {
-  Looker looker(asked);
-  SeenRemotely seen;
-  seen.whole = looker.look();
-  seen.jobs = looker.take();
-  if (seen.whole && !seen.is_there()) seen.trouble = unknown_job(asked, looker);
-  return seen;
-}
-
 // The end of the output of a trainer that failed.
 std::string last_words(const NamedJob& asked, const SeenRemotely& seen) {
   constexpr std::size_t lines = 20;
@@ -520,16 +502,16 @@ std::string last_words(const NamedJob& asked, const SeenRemotely& seen) {
 // all, 2 wrong input, job_failed.
 Result<int> show_remote(const StatusOptions& options) {
   const auto asked = TRY(of_input(asked_of(options.shown)));
-  const SeenRemotely seen = look_remotely(asked);
-  if (!seen.trouble.empty()) return failure(seen.trouble);
+  const SeenRemotely seen(asked);
+  if (!seen.trouble().empty()) return failure(seen.trouble());
   if (!seen.is_there()) return 1;
   const std::string text =
-      text_of(seen.jobs, options) + (options.json ? "" : last_words(asked, seen));
+      text_of(seen.jobs(), options) + (options.json ? "" : last_words(asked, seen));
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (!written || std::fflush(stdout) != 0)
     return failure(std::string("cannot write: ") + std::strerror(errno));
   if (wire::text_field(seen.view(), "stage") == "gave-up") return job_failed;
-  return seen.whole ? 0 : 1;
+  return seen.is_whole() ? 0 : 1;
 }
 
 // `spotter wait`: until the job has ended; a line for each change of its stage. What cannot be read
@@ -539,10 +521,10 @@ Result<int> wait_remotely(const JobToShow& options) {
   const auto asked = TRY(of_input(asked_of(options)));
   std::string before;
   for (bool first = true;; first = false) {
-    const SeenRemotely seen = look_remotely(asked);
-    if (first && !seen.trouble.empty()) return failure(seen.trouble);
+    const SeenRemotely seen(asked);
+    if (first && !seen.trouble().empty()) return failure(seen.trouble());
     if (first && !seen.is_there()) return 1;
-    if (first && seen.jobs.size() > 1)
+    if (first && seen.jobs().size() > 1)
       return mistake("of a sweep `spotter sweep results` says what has ended");
     const json view = seen.view();
     const std::string stage = wire::text_field(view, "stage");
@@ -663,8 +645,9 @@ Result<int> watch_remotely(StatusOptions options) {
   return watch(
       [&](std::size_t width) {
         options.columns = width;
-        const SeenRemotely seen = look_remotely(asked);
-        return seen.is_there() ? Shown{text_of(seen.jobs, options), ""} : Shown{"", seen.trouble};
+        const SeenRemotely seen(asked);
+        return seen.is_there() ? Shown{text_of(seen.jobs(), options), ""}
+                               : Shown{"", seen.trouble()};
       },
       between);
 }
