@@ -1,10 +1,8 @@
 // `spotter delete`: removes all that was made for a job.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <map>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,14 +13,12 @@
 #include "agent/aws/s3/objects.hpp"
 #include "agent/base/result.hpp"
 #include "agent/commands/commands.hpp"
-#include "agent/commands/fleets.hpp"
 #include "agent/commands/launch.hpp"
 #include "agent/commands/launched_job.hpp"
 #include "agent/commands/machines.hpp"
 #include "agent/commands/report_sources.hpp"
 #include "agent/config/experiment.hpp"
 #include "agent/guard/record.hpp"
-#include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/report/published.hpp"
 
@@ -179,10 +175,15 @@ Result<void> remove(s3::Client& client, const Objects& objects) {
   return {};
 }
 
-Result<int> run(const std::string& file_or_name, bool yes) {
-  const std::string file = file_of(file_or_name);
+struct DeleteOptions {
+  std::string job = "job.yaml";
+  bool yes = false;
+};
+
+Result<int> run(const DeleteOptions& options) {
+  const std::string file = file_of(options.job);
   if (file.empty())
-    return mistake(file_or_name + " is no file, and job.yaml here describes no job of that name");
+    return mistake(options.job + " is no file, and job.yaml here describes no job of that name");
   const auto job = TRY(of_input(job_to_launch(file)));
   const auto places = TRY(of_input(unnamed_places_of(job)));
   std::vector<InRegion> all;
@@ -195,7 +196,7 @@ Result<int> run(const std::string& file_or_name, bool yes) {
   for (std::size_t i = 0; i < all.size(); ++i) print(all[i], places[i].calls->region().str());
   for (const Objects& it : objects) print(it);
   std::fflush(stdout);
-  if (!yes && !agrees("Delete all of it, for good?"))
+  if (!options.yes && !agrees("Delete all of it, for good?"))
     return mistake("nothing was deleted; --yes asks nothing");
   // Ended first: machines on their way out write, and make snapshots.
   for (const JobPlace& it : places)
@@ -213,22 +214,16 @@ Result<int> run(const std::string& file_or_name, bool yes) {
 }  // namespace
 
 int delete_job(const std::string& file_or_name, bool yes) {
-  return io::ended("delete", run(file_or_name, yes));
+  return io::ended("delete", run(DeleteOptions{file_or_name, yes}));
 }
 
 void add_delete(CLI::App& app, int& status) {
-  struct Options {
-    std::string job = "job.yaml";
-    bool yes = false;
-  };
-  auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand(
-      "delete",
+  const auto [command, options] = add_job_command<DeleteOptions>(
+      app, "delete",
       "Deletes all that was made for a job, after a question: fleets, instances, volumes, "
-      "snapshots, templates, and what it has in S3");
-  command->add_option("job", options->job, "Its description, or its name")->capture_default_str();
+      "snapshots, templates, and what it has in S3",
+      status, run, "Its description, or its name");
   command->add_flag("--yes", options->yes, "Asks nothing");
-  command->callback([options, &status] { status = delete_job(options->job, options->yes); });
 }
 
 }  // namespace spotter::command

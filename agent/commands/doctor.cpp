@@ -1,14 +1,13 @@
 #include "agent/commands/doctor.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "agent/aws/settings/credentials.hpp"
 #include "agent/commands/commands.hpp"
+#include "agent/commands/launch.hpp"
 #include "agent/commands/machines.hpp"
-#include "agent/io/log.hpp"
 
 namespace spotter::command {
 namespace {
@@ -168,20 +167,18 @@ std::string describe(const Findings& findings) {
 }
 
 void add_doctor(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand(
-      "doctor",
+  const auto [command, options] = add_job_command<DoctorOptions>(
+      app, "doctor",
       "Checks that all is there that the job needs, and says what to do about what is not; "
-      "exit status 0: it is, 1: there are warnings, 2: the job will not run");
-  auto options = std::make_shared<DoctorOptions>();
+      "exit status 0: it is, 1: there are warnings, 2: the job will not run",
+      status, run);
   DoctorScope& scope = options->scope;
-  command->add_option("job", options->job, "The job's description")->capture_default_str();
   command->add_flag("--json", options->json, "As a list of {check, verdict, what, advice}");
   command->add_option("--types", scope.types, "Instance types to check")->delimiter(',');
   command->add_option("--zones", scope.zones, "Zones in which it may run; default: all")
       ->delimiter(',');
   command->add_option("--subnets", scope.subnets, "Default: each zone's default one")
       ->delimiter(',');
-  command->callback([options, &status] { status = io::ended("doctor", run(*options)); });
 }
 
 }  // namespace spotter::command

@@ -624,15 +624,13 @@ Result<void, CallError> stop_job(AwsCalls& calls, const JobKey& job, const Stop&
 }
 
 void add_stop(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand(
-      "stop", "Ends the fleets and instances of a job; its volume stays, and `launch` continues");
-  auto options = std::make_shared<StopOptions>();
-  command->add_option("job", options->job, "The job's description, or its name")
-      ->capture_default_str();
+  const auto [command, options] = add_job_command<StopOptions>(
+      app, "stop",
+      "Ends the fleets and instances of a job; its volume stays, and `launch` continues", status,
+      run, "The job's description, or its name");
   command->add_flag("--keep-instances", options->keep_instances,
                     "Ends only the fleets: running instances continue until they are interrupted");
   command->add_flag("--wait", options->wait, "Waits until no instance is left");
-  command->callback([options, &status] { status = io::ended("stop", run(*options)); });
 }
 
 }  // namespace spotter::command

@@ -29,12 +29,12 @@ int delete_job(const std::string& file_or_name, bool yes);
 // `Options` has the member `job`, the description's path. The command and its options, which live
 // as long as the command; `run` gets them, and answers with the exit status.
 template <class Options>
-std::pair<CLI::App*, std::shared_ptr<Options>> add_job_command(CLI::App& app, const char* name,
-                                                               const char* what, int& status,
-                                                               Result<int> (*run)(const Options&)) {
+std::pair<CLI::App*, std::shared_ptr<Options>> add_job_command(
+    CLI::App& app, const char* name, const char* what, int& status,
+    Result<int> (*run)(const Options&), const char* job = "The job's description") {
   auto* command = app.add_subcommand(name, what);
   auto options = std::make_shared<Options>();
-  command->add_option("job", options->job, "The job's description")->capture_default_str();
+  command->add_option("job", options->job, job)->capture_default_str();
   command->callback([options, &status, run, name] { status = io::ended(name, run(*options)); });
   return {command, options};
 }

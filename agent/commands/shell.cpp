@@ -1,18 +1,15 @@
 // `spotter shell`: a terminal on a job's machine, by AWS's Session Manager: no key, no open port.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "agent/commands/commands.hpp"
-#include "agent/commands/fleets.hpp"
+#include "agent/commands/launch.hpp"
 #include "agent/commands/launched_job.hpp"
 #include "agent/commands/report_sources.hpp"
 #include "agent/config/scalars.hpp"
 #include "agent/io/child.hpp"
-#include "agent/io/log.hpp"
 
 namespace spotter::command {
 namespace {
@@ -74,15 +71,12 @@ Result<int> run(const ShellOptions& options) {
 }  // namespace
 
 void add_shell(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand(
-      "shell",
+  const auto [command, options] = add_job_command<ShellOptions>(
+      app, "shell",
       "A terminal on a machine of the job, by AWS's Session Manager, which the roles allow only "
-      "after `spotter setup --shell`");
-  auto options = std::make_shared<ShellOptions>();
-  command->add_option("job", options->job, "The job's description, or its name")
-      ->capture_default_str();
+      "after `spotter setup --shell`",
+      status, run, "The job's description, or its name");
   command->add_option("--instance", options->instance, "Its id; else the one launched last");
-  command->callback([options, &status] { status = io::ended("shell", run(*options)); });
 }
 
 }  // namespace spotter::command
