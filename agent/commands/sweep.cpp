@@ -66,13 +66,6 @@ struct Submission {
   sweep::IndexList list;  // the sets of its array's children, in this order
 };
 
-struct SetState {
-  std::string status;  // of AWS Batch; empty: never submitted
-  std::string job;     // id, of a child with its index
-  std::string reason;
-  std::optional<int> exit_code;
-};
-
 constexpr std::size_t described_at_once = 100;    // DescribeJobs
 constexpr std::size_t payload_limit = 30 * 1024;  // of SubmitJob
 // https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html
@@ -95,10 +88,6 @@ Result<sweep::IndexList> list_of(const wire::BatchJob& job, const BatchSweep& sw
     return list;
   return failure("job " + job.id + " was submitted with " + std::to_string(list.of) +
                  " sets, and the list has " + std::to_string(sweep.sets));
-}
-
-SetState state_of(const wire::BatchJob& job) {
-  return {job.status, job.id, job.reason, job.exit_code};
 }
 
 // The sweep of job.yaml, with its sets fetched and checked. Fails without sweep.batch.
@@ -154,12 +143,13 @@ Result<std::vector<Submission>, CallError> submissions(AwsCalls& calls, const Ba
   return found;
 }
 
-// The state of each set, by index, from its newest submission.
-Result<std::vector<SetState>, CallError> states(AwsCalls& calls, const BatchSweep& sweep,
-                                                const std::vector<Submission>& all) {
-  std::vector<SetState> result(sweep.sets);
+// Each set's job, or its array's child, by index, of its newest submission. Without a status it was
+// never submitted.
+Result<std::vector<wire::BatchJob>, CallError> states(AwsCalls& calls, const BatchSweep& sweep,
+                                                      const std::vector<Submission>& all) {
+  std::vector<wire::BatchJob> result(sweep.sets);
   for (const auto& [job, list] : all) {
-    for (const auto index : list.indices) result[index] = state_of(job);
+    for (const auto index : list.indices) result[index] = job;
     for (const auto& [status, many] : job.children) {
       if (many == 0) continue;
       const auto children = TRY(all_jobs(calls, [&, id = job.id, what = status](const auto& token) {
@@ -167,7 +157,7 @@ Result<std::vector<SetState>, CallError> states(AwsCalls& calls, const BatchSwee
       }));
       for (const wire::BatchJob& child : children)
         if (child.index && *child.index < list.indices.size())
-          result[list.indices[*child.index]] = state_of(child);
+          result[list.indices[*child.index]] = child;
     }
   }
   return result;
@@ -353,14 +343,14 @@ Result<int> submit(const SweepCommandOptions& options) {
   return 0;
 }
 
-OrderedJson states_json(const BatchSweep& sweep, const std::vector<SetState>& states,
+OrderedJson states_json(const BatchSweep& sweep, const std::vector<wire::BatchJob>& states,
                         const std::map<std::string, std::size_t>& counts) {
   OrderedJson document = {{"name", sweep.name}, {"sets", sweep.sets}, {"counts", counts}};
   document["indices"] = OrderedJson::array();
   for (std::size_t index = 0; index < states.size(); ++index) {
-    const SetState& it = states[index];
+    const wire::BatchJob& it = states[index];
     OrderedJson row = {
-        {"index", index}, {"status", it.status}, {"job", it.job}, {"reason", it.reason}};
+        {"index", index}, {"status", it.status}, {"job", it.id}, {"reason", it.reason}};
     row["exit_code"] = it.exit_code ? OrderedJson(*it.exit_code) : OrderedJson();
     document["indices"].push_back(std::move(row));
   }
@@ -369,19 +359,19 @@ OrderedJson states_json(const BatchSweep& sweep, const std::vector<SetState>& st
 
 // Batch says why the set at the head of a queue cannot be placed, as MISCONFIGURATION:... or
 // CAPACITY:... https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html
-void print_blocked(const std::vector<SetState>& states) {
+void print_blocked(const std::vector<wire::BatchJob>& states) {
   for (std::size_t index = 0; index < states.size(); ++index) {
-    const SetState& it = states[index];
+    const wire::BatchJob& it = states[index];
     const auto mark = it.reason.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
     if (it.status != "RUNNABLE" || mark == it.reason.npos || mark < 8) continue;
     return print("  waits: " + std::to_string(index) + " (" + it.reason + ")");
   }
 }
 
-void print_failures(const std::vector<SetState>& states) {
+void print_failures(const std::vector<wire::BatchJob>& states) {
   std::size_t shown = 0;
   for (std::size_t index = 0; index < states.size(); ++index) {
-    const SetState& it = states[index];
+    const wire::BatchJob& it = states[index];
     if (it.status != "FAILED") continue;
     if (++shown > most_failures_shown) return print("  ... (--json has all)");
     const std::string code = it.exit_code ? "exit " + std::to_string(*it.exit_code) + ", " : "";
@@ -395,7 +385,7 @@ Result<int> show(const SweepCommandOptions& options) {
   if (all.empty()) return failure(sweep.name + " was not submitted (or a week ago)");
   const auto found = TRY(states(*calls, sweep, all));
   std::map<std::string, std::size_t> counts;
-  for (const SetState& it : found) ++counts[it.status];
+  for (const wire::BatchJob& it : found) ++counts[it.status];
   if (options.json) {
     print(wire::json_text(states_json(sweep, found, counts), 2));
   } else {
