@@ -5,6 +5,7 @@
 #include "agent/guard/inventory.hpp"
 #include "agent/host/checkout.hpp"
 #include "agent/host/verb.hpp"
+#include "agent/io/child.hpp"
 #include "agent/io/files.hpp"
 #include "agent/supervise/account.hpp"
 
@@ -12,9 +13,7 @@ namespace spotter::command {
 namespace {
 
 bool is_installed(const std::string& program) {
-  for (const char* folder : {"/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/", "/usr/local/bin/"})
-    if (::access((folder + program).c_str(), X_OK) == 0) return true;
-  return false;
+  return !io::find_program(program, "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin").empty();
 }
 
 struct Tool {

@@ -105,8 +105,6 @@ struct LaunchOptions {
   bool yes = false;
 };
 
-void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
-
 // The things that the job has at AWS when a launch begins.
 struct Found {
   std::vector<JobFleet> fleets;  // over or not
@@ -415,7 +413,7 @@ Result<void, CallError> launch_in(const std::vector<JobPlace>& places, const Lau
     lines[i] = fleet->str() + (several ? " " + places[i].calls->region().str() : "");
     made += (made.empty() ? "" : ", ") + lines[i];
   }
-  for (const std::string& it : lines) print(it);
+  for (const std::string& it : lines) print_line(it);
   return {};
 }
 

@@ -226,20 +226,14 @@ class Reader {
   }
 
   // .../NAME/ or .../NAME/INDEX/
-  void name_by(std::string_view key) {
-    const auto last = [&key] {
-      key.remove_suffix(key.ends_with('/') ? 1 : 0);
-      const auto begin = key.rfind('/') + 1;  // 0 if there is none
-      const auto name = key.substr(begin);
-      key = key.substr(0, begin);
-      return name;
-    };
-    auto name = last();
-    if (const auto index = wire::parse_count(name); index && !key.empty()) {
+  void name_by(const std::string& key) {
+    fs::path place = fs::path(key).parent_path();
+    const auto index = wire::parse_count(place.filename().string());
+    if (index && place.has_parent_path()) {
       input_.experiment = *index;
-      name = last();
+      place = place.parent_path();
     }
-    input_.job = name;
+    input_.job = place.filename().string();
   }
 
   Result<void> from_published(const wire::S3Location& place) {

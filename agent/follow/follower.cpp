@@ -20,6 +20,7 @@ namespace {
 
 // By these at both ends of what was read a file is known that was written over meanwhile.
 constexpr std::size_t compared_bytes = 4096;
+constexpr std::chrono::minutes missing_after{1};  // from then on a missing file is trouble
 
 bool is_pattern(const std::string& path) { return path.find_first_of("*?[") != path.npos; }
 
@@ -195,14 +196,14 @@ void Follower::end() {
   // A number of CSV may be the beginning of a longer one.
   if (options_.kind == wire::LogKind::JsonLines) take(file_.rest(), false, curve);
   queue(curve);
-  report_trouble(options_.missing_after);  // also where the trainer was quick
+  report_trouble(missing_after);  // also where the trainer was quick
   send_waiting();
 }
 
 // Sent like the trainer's own sentence in `spotter status`, which it may replace.
 void Follower::report_trouble(std::chrono::milliseconds since_start) {
   std::string words;
-  if (!there_ && since_start >= options_.missing_after) {
+  if (!there_ && since_start >= missing_after) {
     words = options_.name + ": no file that can be read (metrics of job.yaml)";
   } else if (there_ && !log_.trouble().empty()) {
     words = options_.name + ": " + log_.trouble();

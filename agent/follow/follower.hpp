@@ -87,7 +87,6 @@ struct Options {
   std::string curve;   // the job's learning curve, which need not be there
   std::string socket;  // the agent's, for datagrams
   bool again = false;  // the trainer runs already: the follower before us died
-  std::chrono::milliseconds missing_after{60'000};  // from then on a missing file is trouble
 };
 
 class Follower {

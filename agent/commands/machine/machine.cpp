@@ -61,7 +61,6 @@ int follow_log(int argc, char** argv) {
   follow::Options options;
   std::string home, csv, json_lines;
   std::vector<std::string> columns;
-  std::int64_t missing_after = options.missing_after.count();
   app.add_option("--home", home, "where the paths begin")->required();
   auto* which = app.add_option_group("which", "one of the two");
   which->add_option("--csv", csv, "a path or a pattern of paths");
@@ -70,14 +69,12 @@ int follow_log(int argc, char** argv) {
   app.add_option("--column", columns, "OURS=ITS; may be repeated")->allow_extra_args(false);
   app.add_option("--wanted", options.wanted, "our name of a metric that is taken in any case");
   app.add_option("--socket", options.socket, "the agent's, for datagrams")->required();
-  app.add_option("--missing-after", missing_after, "milliseconds until a missing file is reported");
   app.add_flag("--again", options.again, "the trainer runs already");
   if (const auto over = parsed(app, argc, argv)) return *over;
   options.kind = csv.empty() ? wire::LogKind::JsonLines : wire::LogKind::Csv;
   options.name = csv.empty() ? json_lines : csv;
   options.file = home + "/" + options.name;
   options.curve = home + "/metrics.jsonl";
-  options.missing_after = std::chrono::milliseconds(missing_after);
   for (const std::string& each : columns) {
     const auto equals = each.find('=');
     if (equals != each.npos) options.columns[each.substr(0, equals)] = each.substr(equals + 1);
