@@ -206,6 +206,7 @@ void Moments::wrote(const std::string& name, bool closed, Time now, bool compani
   state.kind = &kind;
   if (closed && !goes_on) state.finished = &finish(name, kind);
   if (in_burst_) burst_.insert(name);
+  if (due_) in_flux_.insert(name);
   miss(name);
   last_ = now;
   new_ = true;
@@ -242,6 +243,7 @@ bool Moments::are_in_parts() const {
 // It was of the set that is not captured yet: what is left of that belongs to the current one.
 void Moments::miss(const std::string& name) {
   if (!due_ || !before_.contains(name)) return;
+  in_flux_.clear();
   due_ = false;
   broken_ = true;
 }
@@ -361,6 +363,7 @@ void Moments::forget(const std::string& name) {
     leader_ = nullptr;
   burst_.erase(name);
   before_.erase(name);
+  in_flux_.erase(name);
   open_.erase(name);
   written_.erase(name);
   parts_.erase(name);
@@ -484,6 +487,7 @@ void Moments::begin_set(const std::string& first) {
   due_ = (due_ || ends) && !(ends && lost_);
   broken_ = !due_ && (broken_ || (ends && lost_));
   lost_ = false;
+  in_flux_.clear();
   for (auto& [name, sets] : open_) ++sets;
   for (auto at = current_.begin(); at != current_.end();) {
     const auto one = at++;
@@ -497,15 +501,10 @@ void Moments::begin_set(const std::string& first) {
   }
   current_ = std::move(next);
   if (!current_.empty()) first_ = current_.begin()->first;
+  if (due_)
+    for (const auto& [name, state] : current_) in_flux_.insert(name);
   in_burst_ = false;
   captured_ = false;
-}
-
-std::set<std::string> Moments::in_flux() const {
-  std::set<std::string> names;
-  if (due_)
-    for (const auto& [name, state] : current_) names.insert(name);
-  return names;
 }
 
 std::deque<Shapes> Moments::learned() const {
@@ -577,8 +576,8 @@ std::optional<Pause> Moments::wait(Time now) const {
 }
 
 void Moments::captured() {
-  new_ = due_ && !current_.empty();
-  if (!due_ && !current_.empty()) captured_shapes_ = {shapes_of(current_)};
+  new_ = !in_flux_.empty();
+  if (!new_ && !current_.empty()) captured_shapes_ = {shapes_of(current_)};
   due_ = lost_ = false;
   captured_ = true;
   if (!new_)
@@ -586,6 +585,7 @@ void Moments::captured() {
       if (one.second.awaited) in_vain_.insert(one.first);
       return one.second.awaited;
     });
+  in_flux_.clear();
   before_.clear();
   broken_ = false;
 }

@@ -76,7 +76,7 @@ class Moments {
   // nothing new.
   std::optional<Pause> wait(Time now) const;
   // Names that belong to a set which was begun after the one to be looked at.
-  std::set<std::string> in_flux() const;
+  const std::set<std::string>& in_flux() const { return in_flux_; }
   // A generation was made of what has happened, but for in_flux().
   void captured();
 
@@ -153,6 +153,7 @@ class Moments {
   std::map<std::string, bool> before_;  // those of the sets before that were not captured: closed?
   std::map<std::string, int> open_;     // for how many sets
   std::string first_;                   // of these
+  std::set<std::string> in_flux_;  // also what was removed since
   std::set<std::string> burst_;         // of current_: what came since the last rest
   std::map<std::string, Written> written_;
   std::map<std::string, Kind> kinds_;            // by shape

@@ -66,6 +66,12 @@ TEST_F(Quiet, ASaveThatLosesAFileBeforeItIsLookedAtIsNotDue) {
   EXPECT_TRUE(moments.in_flux().empty());
 }
 
+TEST_F(Quiet, WhatIsRemovedWhileASaveIsDueWasOfTheNextAllTheSame) {
+  for (const char* name : {"model_1.pt", "optim_1.pt", "model_2.pt"}) write(name);
+  moments.removed("model_2.pt", now);
+  EXPECT_EQ(moments.in_flux(), std::set<std::string>{"model_2.pt"});
+}
+
 TEST_F(Quiet, ASaveThatLostAFileIsNotDueWhenTheNextBegins) {
   for (const char* step : {"1", "2", "3"}) {
     for (const char* name : {"model_", "optim_"}) write(name + std::string(step) + ".pt");
@@ -262,18 +268,23 @@ TEST_F(Quiet, CheckpointsMayLieDeepInOneFolder) {
 }
 
 TEST_F(Quiet, FilesOfRanksThatAreWrittenOverAreOneSet) {
-  for (int save = 0; save < 5; ++save) {
-    write("rank0.pt");
-    rest(100);
-    EXPECT_FALSE(look()) << save;
-    write("rank1.pt");
-    if (save > 2) {
-      EXPECT_TRUE(look()) << save;
+  for (const std::string of : {"rank", ""}) {
+    moments = Moments();
+    for (int save = 0; save < 5; ++save) {
+      write(of + "0.pt");
+      rest(100);
+      EXPECT_FALSE(look()) << of << save;
+      write(of + "1.pt");
+      if (save > 2) {
+        EXPECT_TRUE(look()) << of << save;
+      }
+      rest(1'000);
+      look();
+      rest(20'000);
+      look();
+      for (const Shapes& set : moments.learned())
+        EXPECT_TRUE(save == 0 || set.at(of + "#.pt") == 2) << of << save;
     }
-    rest(1'000);
-    look();
-    rest(20'000);
-    look();
   }
 }
 
