@@ -1,8 +1,8 @@
 #include "agent/wire/events.hpp"
 
-#include <map>
 #include <optional>
 
+#include "agent/base/text.hpp"
 #include "agent/wire/catalog_text.hpp"
 
 namespace spotter::wire {
@@ -28,29 +28,23 @@ bool is_header(std::string_view line) {
 }  // namespace
 
 std::vector<Explanation> read_catalog(std::string_view catalog) {
-  std::map<std::string, Explanation, std::less<>> by_id;
-  Explanation* current = nullptr;
+  std::vector<Explanation> all;
+  std::string_view name;
   while (!catalog.empty()) {
-    const std::string_view line = catalog.substr(0, catalog.find('\n'));
-    catalog.remove_prefix(std::min(catalog.size(), line.size() + 1));
-    if (const auto id = behind("-- ", line))
-      current = &by_id[std::string(*id)];
-    else if (current == nullptr || is_header(line))
+    const std::string_view line = take_until(catalog, '\n');
+    if (const auto comment = behind("# ", line))
+      name = *comment;
+    else if (line.starts_with("-- "))
+      all.push_back({.name = name, .subject = {}, .text = {}});
+    else if (all.empty() || is_header(line))
       continue;
     else if (const auto subject = behind("Subject: ", line))
-      current->subject = by_name(*subject);
-    else if (!line.empty() || !current->text.empty())
-      current->text += by_name(line) + "\n";
+      all.back().subject = by_name(*subject);
+    else if (!line.empty() || !all.back().text.empty())
+      all.back().text += by_name(line) + "\n";
   }
-  std::vector<Explanation> all;
-  for (const EventKind& kind : event_kinds) {
-    const auto found = by_id.find(kind.id);
-    if (found == by_id.end()) continue;
-    Explanation one = std::move(found->second);
-    one.name = kind.name;
+  for (Explanation& one : all)
     while (one.text.ends_with('\n')) one.text.pop_back();
-    all.push_back(std::move(one));
-  }
   return all;
 }
 

@@ -1,4 +1,3 @@
-
 #include <gtest/gtest.h>
 
 #include "agent/wire/events.hpp"
@@ -20,11 +19,12 @@ TEST(Catalog, ExplainsEachKindOfEvent) {
 
 TEST(Catalog, WhatItReads) {
   const auto all = read_catalog(
-      "# A remark: no entry.\n\n"
+      "# A remark: no entry.\n\n# interruption-notice\n"
       "-- e3a785e8c86e490b88decebde48a2afc\nSubject: EC2 takes @INSTANCE_ID@\n"
       "Defined-By: Spotter\n\nFirst\nparagraph.\n\nSecond.\n\n"
-      "-- 00000000000000000000000000000000\nSubject: nobody's\n\nUnknown.\n");
-  ASSERT_EQ(all.size(), 1U);
+      "# another\n-- 00000000000000000000000000000000\nSubject: another's\n\nUnknown.\n");
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[1].name, "another");
   EXPECT_EQ(all[0].name, "interruption-notice");
   EXPECT_EQ(all[0].subject, "EC2 takes INSTANCE_ID");
   EXPECT_EQ(all[0].text, "First\nparagraph.\n\nSecond.");
