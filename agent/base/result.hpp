@@ -78,7 +78,6 @@ struct CallError {
   Kind kind = Kind::Other;
   std::string code{};  // AWS's, e.g. IncorrectState; empty when there was no answer
   std::string message{};
-  std::string request_id{};
   std::string retry_after{};  // the header x-amz-retry-after, as it came
   std::string action{};       // what was asked for: DescribeVolumes
   int status = 0;             // HTTP; 0: no answer

@@ -88,7 +88,7 @@ Result<std::vector<wire::FleetFailure>, CallError> try_to_end(AwsCalls& calls, F
     for (const FleetId& id : ids) refused.push_back({id, "", answer.error().message});
     return refused;
   }
-  for (const wire::FleetFailure& failed : answer->failed)
+  for (const wire::FleetFailure& failed : *answer)
     if (!wire::is_ended_already(failed)) refused.push_back(failed);
   return refused;
 }

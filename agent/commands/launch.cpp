@@ -189,8 +189,8 @@ Result<FleetId, CallError> create_fleet(AwsCalls& calls, const wire::Query& quer
     const auto ended = calls.ask(wire::DeleteFleets{{made.id}, true});
     return failed(launch.reservation->id + " has room for " + std::to_string(made.instances) +
                   " of the gang's " + std::to_string(launch.capacity) + " machines" +
-                  (ended && ended->failed.empty() ? ", which are ended again"
-                                                  : ", which run on: end " + made.id.str()));
+                  (ended && ended->empty() ? ", which are ended again"
+                                           : ", which run on: end " + made.id.str()));
   }
   if (launch.reservation)
     std::fprintf(stderr,

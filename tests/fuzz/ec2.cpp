@@ -26,17 +26,11 @@ void sound(const Snapshot& snapshot) {
   must(snapshot.progress >= 0 && snapshot.progress <= 100, "progress is 0 to 100 per cent");
 }
 void sound(const Instance& instance) { must(!instance.id.empty(), "an instance has an id"); }
-void sound(const ResourceTag& tag) { must(!tag.resource.empty() && !tag.key.empty(), "a tag"); }
-void sound(const InstanceChange& change) { must(!change.id.empty(), "a change has an id"); }
 void sound(const FleetStatus& fleet) {
   must(!fleet.id.empty() && fleet.target_capacity >= 0, "a fleet has an id and a capacity");
-  must(std::isfinite(fleet.fulfilled_capacity), "a capacity is a number");
 }
 void sound(const SpotPrice& price) {
   must(!price.zone.empty() && std::isfinite(price.dollars_per_hour), "a price is a number");
-}
-void sound(const FleetCancellation& answer) {
-  must(!answer.cancelled.empty() || !answer.failed.empty(), "silence is no cancellation");
 }
 void sound(const auto&) {}  // anything may be in it
 template <class T>

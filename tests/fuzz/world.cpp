@@ -30,7 +30,6 @@ void understood(const std::string& action, const std::string& body) {
   decodes("CreateSnapshot", wire::CreateSnapshot{});
   decodes("DescribeSnapshots", wire::DescribeSnapshots{});
   decodes("DescribeInstances", wire::DescribeInstances{});
-  decodes("DescribeTags", wire::DescribeTags{});
   decodes("DescribeSpotFleetRequests", wire::DescribeSpotFleetRequests{});
   decodes("DescribeFleets", wire::DescribeFleets{});
   decodes("DescribeSpotPriceHistory", wire::DescribeSpotPriceHistory{});

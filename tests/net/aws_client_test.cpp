@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "agent/aws/formats/ec2_places.hpp"
 #include "tests/net/server.hpp"
 
 namespace spotter::act {
@@ -84,7 +85,6 @@ TEST_F(Aws, GivesUpAfterTheLastAttempt) {
   const auto error = call(wire::DeleteVolume{.volume = "vol-1"}).error();
   EXPECT_EQ(error.kind, Kind::Throttled);
   EXPECT_EQ(error.attempts, 3);
-  EXPECT_EQ(error.request_id, "r");
   EXPECT_EQ(error.action, "DeleteVolume");
   EXPECT_EQ(server_.requests().size(), 3u);
 }
@@ -178,14 +178,14 @@ TEST_F(Aws, KnowsTheTimeThatEachAnswerSays) {
 
 TEST_F(Aws, FollowsThePages) {
   const std::string item =
-      "<item><resourceId>i-1</resourceId><resourceType>instance</resourceType><key>k</key>"
-      "<value>v</value></item>";
+      "<item><subnetId>subnet-1</subnetId><availabilityZone>us-west-2a</availabilityZone>"
+      "<availableIpAddressCount>9</availableIpAddressCount></item>";
   const auto page = [&](const std::string& rest) {
-    return Reply{.body = "<DescribeTagsResponse><tagSet>" + item + "</tagSet>" + rest +
-                         "</DescribeTagsResponse>"};
+    return Reply{.body = "<DescribeSubnetsResponse><subnetSet>" + item + "</subnetSet>" + rest +
+                         "</DescribeSubnetsResponse>"};
   };
   script_ = {page("<nextToken>two</nextToken>"), page("")};
-  const auto all = run(context_, client_.call_all(wire::DescribeTags{}, 5s));
+  const auto all = run(context_, client_.call_all(wire::DescribeSubnets{}, 5s));
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(all->items.size(), 2u);
   EXPECT_NE(server_.requests().at(1).body().find("NextToken=two"), std::string::npos);
@@ -194,14 +194,14 @@ TEST_F(Aws, FollowsThePages) {
 // One after the other, or in a circle: a handful of questions show it, not a thousand.
 TEST_F(Aws, EndsAListingWhoseTokensRepeat) {
   const auto page = [](const char* next) {
-    return Reply{.body = "<DescribeTagsResponse><tagSet/><nextToken>" + std::string(next) +
-                         "</nextToken></DescribeTagsResponse>"};
+    return Reply{.body = "<DescribeSubnetsResponse><subnetSet/><nextToken>" + std::string(next) +
+                         "</nextToken></DescribeSubnetsResponse>"};
   };
   for (const std::size_t circle : {1U, 3U}) {
     for (int i = 0; i < 1000; ++i)
       script_.push_back(page(std::array{"a", "b", "c"}[static_cast<std::size_t>(i) % circle]));
     const auto before = server_.requests().size();
-    const auto all = run(context_, client_.call_all(wire::DescribeTags{}, 5s));
+    const auto all = run(context_, client_.call_all(wire::DescribeSubnets{}, 5s));
     ASSERT_FALSE(all);
     EXPECT_NE(all.error().message.find("goes round in a circle"), std::string::npos)
         << all.error().message;

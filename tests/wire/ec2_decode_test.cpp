@@ -70,7 +70,6 @@ TEST(Ec2Answer, ReadsAVolume) {
   EXPECT_EQ(volume.attachments[0].instance, InstanceId("i-1234567890abcdef0"));
   EXPECT_EQ(volume.attachments[0].device, "/dev/sdh");
   EXPECT_EQ(volume.attachments[0].state, AttachmentState::Attached);
-  EXPECT_FALSE(volume.attachments[0].delete_on_termination);
 }
 
 TEST(Ec2Answer, ReadsANewBlankVolume) {
@@ -201,22 +200,6 @@ TEST(Ec2Answer, ReadsInstancesOfAllReservations) {
   EXPECT_EQ(page->items[1].zone, Zone("us-west-2b"));
   EXPECT_EQ(page->items[1].lifecycle, "spot");
   EXPECT_EQ(page->items[1].tags.at("aws:ec2:fleet-id"), "fleet-1");
-}
-
-TEST(Ec2Answer, ReadsTagsAndTerminations) {
-  const auto tags = decode<DescribeTags>(answer("DescribeTags", R"(<tagSet><item>
-    <resourceId>i-1</resourceId><resourceType>instance</resourceType>
-    <key>aws:ec2spot:fleet-request-id</key><value>sfr-1</value></item></tagSet>)"));
-  ASSERT_TRUE(tags) << tags.error().message;
-  EXPECT_EQ(tags->items.at(0).value, "sfr-1");
-  const auto changes =
-      decode<TerminateInstances>(answer("TerminateInstances", R"(<instancesSet><item>
-    <instanceId>i-1</instanceId>
-    <currentState><code>32</code><name>shutting-down</name></currentState>
-    <previousState><code>16</code><name>running</name></previousState></item></instancesSet>)"));
-  ASSERT_TRUE(changes) << changes.error().message;
-  EXPECT_EQ(changes->at(0).current, InstanceState::ShuttingDown);
-  EXPECT_EQ(changes->at(0).previous, InstanceState::Running);
 }
 
 Result<Page<TypeSize>> type(const std::string& content) {

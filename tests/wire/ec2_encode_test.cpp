@@ -65,18 +65,12 @@ std::vector<Sample> tags_and_instances() {
       {encode(CreateTags{.resources = {"vol-1", "snap-1"}, .tags = {{"a", "1"}}}),
        "Action=CreateTags&ResourceId.1=vol-1&ResourceId.2=snap-1&Tag.1.Key=a"
        "&Tag.1.Value=1&Version=2016-11-15"},
-      {encode(DeleteTags{.resources = {"vol-1"}, .keys = {"a"}}),
-       "Action=DeleteTags&ResourceId.1=vol-1&Tag.1.Key=a&Version=2016-11-15"},
       {encode(DescribeInstances{.instances = {"i-1"}, .filters = filters}),
        "Action=DescribeInstances&Filter.1.Name=tag%3AName"
        "&Filter.1.Value.1=mnist-volume&Filter.1.Value.2=b&Filter.2.Name=status"
        "&Filter.2.Value.1=available&InstanceId.1=i-1&Version=2016-11-15"},
       {encode(DescribeCapacityReservations{.reservations = {"cr-1"}}),
        "Action=DescribeCapacityReservations&CapacityReservationId.1=cr-1&Version=2016-11-15"},
-      {encode(DescribeTags{.filters = filters}),
-       "Action=DescribeTags&Filter.1.Name=tag%3AName&Filter.1.Value.1=mnist-volume"
-       "&Filter.1.Value.2=b&Filter.2.Name=status&Filter.2.Value.1=available"
-       "&Version=2016-11-15"},
       {encode(TerminateInstances{.instances = {"i-1", "i-2"}}),
        "Action=TerminateInstances&InstanceId.1=i-1&InstanceId.2=i-2&Version=2016-11-15"},
   };
@@ -115,9 +109,9 @@ std::vector<Sample> fleets_and_groups() {
       {encode(TerminateInGroup{"i-1"}),
        "Action=TerminateInstanceInAutoScalingGroup&InstanceId=i-1"
        "&ShouldDecrementDesiredCapacity=true&Version=2011-01-01"},
-      {encode(CompleteLifecycleAction{.group = "g", .hook = "h", .instance = "i-1"}),
+      {encode(CompleteLifecycleAction{.group = "g", .instance = "i-1"}),
        "Action=CompleteLifecycleAction&AutoScalingGroupName=g&InstanceId=i-1"
-       "&LifecycleActionResult=CONTINUE&LifecycleHookName=h&Version=2011-01-01"},
+       "&LifecycleActionResult=CONTINUE&LifecycleHookName=spotter-checkpoint&Version=2011-01-01"},
       {encode(DescribeSecurityGroups{{}, {{"vpc-id", {"vpc-1"}}, {"group-name", {"default"}}}}),
        "Action=DescribeSecurityGroups&Filter.1.Name=vpc-id&Filter.1.Value.1=vpc-1"
        "&Filter.2.Name=group-name&Filter.2.Value.1=default&Version=2016-11-15"},

@@ -75,8 +75,6 @@ CallError from_xml(const pugi::xml_node& root) {
   CallError error;
   error.code = node.child_value("Code");
   error.message = node.child_value("Message");
-  error.request_id = root.child_value("RequestID");
-  if (error.request_id.empty()) error.request_id = root.child_value("RequestId");
   return error;
 }
 

@@ -7,8 +7,8 @@
 namespace spotter::wire {
 
 // EC2's <Response><Errors><Error>, the Query protocol's <ErrorResponse><Error>, or JSON's
-// {"__type"}. REST-JSON has the code in the header x-amzn-ErrorType: `type`. Fills in code, message
-// and request_id. Never fails: of garbage it keeps the beginning as the message, and no code.
+// {"__type"}. REST-JSON has the code in the header x-amzn-ErrorType: `type`. Fills in code and
+// message. Never fails: of garbage it keeps the beginning as the message, and no code.
 CallError parse_error(std::string_view body, std::string_view type = {});
 
 // A wrong clock is Permission, too: AWS has no one code for it.

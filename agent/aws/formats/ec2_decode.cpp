@@ -136,24 +136,19 @@ struct CancellationNames {
   const char* successes;
   const char* failures;
   const char* id;
-  const char* state;
 };
 
-FleetCancellation read_cancellation(const Fields& fields, const CancellationNames& names) {
-  FleetCancellation answer;
-  for (const Fields& item : fields.optional_items(names.successes)) {
-    answer.cancelled.push_back(
-        {.id = item.name<FleetId>(names.id), .current = fleet_state(item.text(names.state))});
-  }
+std::vector<FleetFailure> read_cancellation(const Fields& fields, const CancellationNames& names) {
+  std::vector<FleetFailure> failed;
   for (const Fields& item : fields.optional_items(names.failures)) {
     const Fields error = item.child("error");
-    answer.failed.push_back({.id = item.name<FleetId>(names.id),
-                             .code = error.text("code"),
-                             .message = error.optional_text("message")});
+    failed.push_back({.id = item.name<FleetId>(names.id),
+                      .code = error.text("code"),
+                      .message = error.optional_text("message")});
   }
-  if (answer.cancelled.empty() && answer.failed.empty())
+  if (failed.empty() && fields.optional_items(names.successes).empty())
     fields.note(names.successes, "names no fleet, nor does the list of failures");
-  return answer;
+  return failed;
 }
 
 int capacity(const Fields& fields, const char* name) {
@@ -185,7 +180,6 @@ FleetStatus read_spot_fleet(const Fields& fields) {
           .state = fleet_state(fields.text("spotFleetRequestState")),
           .target_capacity = capacity(configuration, "targetCapacity"),
           .on_demand = optional_capacity(configuration, "onDemandTargetCapacity"),
-          .fulfilled_capacity = configuration.optional_decimal("fulfilledCapacity"),
           .type = configuration.optional_text("type"),
           .create_time = fields.optional_time("createTime"),
           .valid_until = configuration.optional_time("validUntil"),
@@ -199,7 +193,6 @@ FleetStatus read_fleet(const Fields& fields) {
           .state = fleet_state(fields.text("fleetState")),
           .target_capacity = capacity(target, "totalTargetCapacity"),
           .on_demand = optional_capacity(target, "onDemandTargetCapacity"),
-          .fulfilled_capacity = fields.optional_decimal("fulfilledCapacity"),
           .type = fields.optional_text("type"),
           .create_time = fields.optional_time("createTime"),
           .valid_until = fields.optional_time("validUntil"),
@@ -223,7 +216,6 @@ FleetStatus read_group(const Fields& fields) {
   FleetStatus group{.id = fields.name<FleetId>("AutoScalingGroupName"),
                     .state = group_state(fields, desired),
                     .target_capacity = desired,
-                    .fulfilled_capacity = 0,
                     .type = "maintain",
                     .create_time = fields.optional_time("CreatedTime"),
                     .launch_template = read_template_of_group(fields),
@@ -458,20 +450,13 @@ Page<Instance> read_as(Type<DescribeInstances>, const Fields& fields) {
   return page;
 }
 
-std::vector<InstanceChange> read_as(Type<TerminateInstances>, const Fields& fields) {
-  std::vector<InstanceChange> changes;
-  for (const Fields& item : fields.items("instancesSet"))
-    changes.push_back(read_as(Type<InstanceChange>(), item));
-  return changes;
+std::vector<FleetFailure> read_as(Type<CancelSpotFleetRequests>, const Fields& fields) {
+  return read_cancellation(
+      fields, {"successfulFleetRequestSet", "unsuccessfulFleetRequestSet", "spotFleetRequestId"});
 }
-
-FleetCancellation read_as(Type<CancelSpotFleetRequests>, const Fields& fields) {
-  return read_cancellation(fields, {"successfulFleetRequestSet", "unsuccessfulFleetRequestSet",
-                                    "spotFleetRequestId", "currentSpotFleetRequestState"});
-}
-FleetCancellation read_as(Type<DeleteFleets>, const Fields& fields) {
-  return read_cancellation(fields, {"successfulFleetDeletionSet", "unsuccessfulFleetDeletionSet",
-                                    "fleetId", "currentFleetState"});
+std::vector<FleetFailure> read_as(Type<DeleteFleets>, const Fields& fields) {
+  return read_cancellation(
+      fields, {"successfulFleetDeletionSet", "unsuccessfulFleetDeletionSet", "fleetId"});
 }
 
 // --- of whichever request

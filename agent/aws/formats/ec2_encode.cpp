@@ -125,19 +125,12 @@ void add(Builder& it, const DeleteSnapshot& request) { it.put("SnapshotId", requ
 void add(Builder& it, const CreateTags& request) {
   it.list("ResourceId", request.resources).tags("Tag", request.tags);
 }
-void add(Builder& it, const DeleteTags& request) {
-  it.list("ResourceId", request.resources);
-  int index = 0;
-  for (const std::string& key : request.keys)
-    it.put("Tag." + std::to_string(++index) + ".Key", key);
-}
 void add(Builder& it, const DescribeInstances& request) {
   it.list("InstanceId", request.instances).filters(request.filters);
 }
 void add(Builder& it, const DescribeCapacityReservations& request) {
   it.list("CapacityReservationId", request.reservations);
 }
-void add(Builder& it, const DescribeTags& request) { it.filters(request.filters); }
 void add(Builder& it, const TerminateInstances& request) {
   it.list("InstanceId", request.instances);
 }
@@ -169,7 +162,7 @@ void add(Builder& it, const DescribeFleets& request) { it.list("FleetId", reques
 void add(Builder& it, const DescribeSpotPriceHistory& request) {
   it.list("InstanceType", request.types)
       .put("AvailabilityZone", request.zone)
-      .list("ProductDescription", request.products);
+      .put("ProductDescription.1", "Linux/UNIX");
   if (request.start) it.put("StartTime", to_rfc3339(*request.start));
 }
 void add(Builder& it, const DescribeAutoScalingGroups& request) {
@@ -185,9 +178,9 @@ void add(Builder& it, const TerminateInGroup& request) {
 }
 void add(Builder& it, const CompleteLifecycleAction& request) {
   it.put("AutoScalingGroupName", request.group)
-      .put("LifecycleHookName", request.hook)
+      .put("LifecycleHookName", checkpoint_hook)
       .put("InstanceId", request.instance)
-      .put("LifecycleActionResult", request.outcome);
+      .put("LifecycleActionResult", "CONTINUE");
 }
 
 void add(Builder&, const GetCallerIdentity&) {}

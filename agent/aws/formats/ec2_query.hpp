@@ -40,13 +40,11 @@ enum class FleetState {
 };
 
 struct Attachment {
-  static constexpr std::string_view keys =
-      "volumeId! instanceId device status! deleteOnTermination";
+  static constexpr std::string_view keys = "volumeId! instanceId device status!";
   VolumeId volume;
   InstanceId instance;  // empty for a holder that is no EC2 instance
   std::string device;   // /dev/sdf, as asked for
   AttachmentState state = AttachmentState::Unknown;
-  bool delete_on_termination = false;
 };
 
 struct Volume {
@@ -121,35 +119,11 @@ struct CapacityReservation {
   std::optional<std::uint64_t> lent;  // ... and of that one, how many it is to go on lending
 };
 
-struct ResourceTag {
-  static constexpr std::string_view keys = "resourceId! resourceType! key! value";
-  std::string resource;
-  std::string resource_type;  // "instance", "volume", ...
-  std::string key;
-  std::string value;
-};
-
-struct InstanceChange {
-  static constexpr std::string_view keys = "instanceId! previousState.name! currentState.name!";
-  InstanceId id;
-  InstanceState previous = InstanceState::Unknown;
-  InstanceState current = InstanceState::Unknown;
-};
-
+// A cancellation may fail fleet by fleet inside an answer 200.
 struct FleetFailure {
   FleetId id;
   std::string code;  // fleetRequestIdDoesNotExist | fleetIdDoesNotExist | unexpectedError | ...
   std::string message;
-};
-
-// A cancellation may fail fleet by fleet inside an answer 200.
-struct FleetCancellation {
-  struct Cancelled {
-    FleetId id;
-    FleetState current = FleetState::Unknown;
-  };
-  std::vector<Cancelled> cancelled;
-  std::vector<FleetFailure> failed;
 };
 
 // A version of a launch template that instances are launched from.
@@ -163,8 +137,7 @@ struct FleetStatus {
   FleetState state = FleetState::Unknown;
   int target_capacity = 0;
   int on_demand = 0;  // of the target
-  double fulfilled_capacity = 0;
-  std::string type;  // request | maintain | instant
+  std::string type;   // request | maintain | instant
   std::optional<WallTime> create_time;
   std::optional<WallTime> valid_until;  // then it ends, with its machines if it was so asked
   TemplateInUse launch_template = {};   // the first one; empty: it names none
@@ -310,13 +283,6 @@ struct CreateTags {
   Tags tags;
 };
 
-struct DeleteTags {  // removes the keys, whatever their values are
-  using Answer = Done;
-  static constexpr Api api{"DeleteTags"};
-  std::vector<std::string> resources;
-  std::vector<std::string> keys;
-};
-
 struct DescribeInstances {
   using Answer = Page<Instance>;
   static constexpr Api api{"DescribeInstances"};
@@ -332,21 +298,14 @@ struct DescribeCapacityReservations {
   std::string next_token = {};
 };
 
-struct DescribeTags {
-  using Answer = Page<ResourceTag>;
-  static constexpr Api api{"DescribeTags", "tagSet"};
-  std::vector<Filter> filters;
-  std::string next_token;
-};
-
 struct TerminateInstances {
-  using Answer = std::vector<InstanceChange>;
+  using Answer = Done;
   static constexpr Api api{"TerminateInstances"};
   std::vector<InstanceId> instances;
 };
 
 struct CancelSpotFleetRequests {
-  using Answer = FleetCancellation;
+  using Answer = std::vector<FleetFailure>;
   static constexpr Api api{"CancelSpotFleetRequests"};
   std::vector<FleetId> fleets;
   bool terminate_instances = true;
@@ -363,7 +322,7 @@ struct ModifySpotFleetRequest {
 };
 
 struct DeleteFleets {
-  using Answer = FleetCancellation;
+  using Answer = std::vector<FleetFailure>;
   static constexpr Api api{"DeleteFleets"};
   std::vector<FleetId> fleets;
   bool terminate_instances = true;
@@ -397,7 +356,6 @@ struct DescribeSpotPriceHistory {
   static constexpr Api api{"DescribeSpotPriceHistory", "spotPriceHistorySet"};
   std::vector<InstanceType> types;
   Zone zone;  // empty: all of the region
-  std::vector<std::string> products{"Linux/UNIX"};
   std::optional<WallTime> start;
   std::string next_token;
 };
@@ -431,20 +389,17 @@ struct CompleteLifecycleAction {  // Auto Scaling
   using Answer = Done;
   static constexpr Api api{.action = "CompleteLifecycleAction", .service = "autoscaling"};
   FleetId group;
-  std::string hook = checkpoint_hook;
   InstanceId instance;
-  std::string outcome = "CONTINUE";  // CONTINUE | ABANDON
 };
 
 // Each of them: tests/fuzz reads the answers of all.
 using Ec2Requests =
     std::tuple<DescribeVolumes, CreateVolume, AttachVolume, DetachVolume, DeleteVolume,
-               CreateSnapshot, DescribeSnapshots, DeleteSnapshot, CreateTags, DeleteTags,
-               DescribeInstances, DescribeCapacityReservations, DescribeTags, TerminateInstances,
-               CancelSpotFleetRequests, ModifySpotFleetRequest, DeleteFleets, ModifyFleet,
-               DescribeSpotFleetRequests, DescribeFleets, DescribeSpotPriceHistory,
-               DescribeAutoScalingGroups, SetDesiredCapacity, TerminateInGroup,
-               CompleteLifecycleAction>;
+               CreateSnapshot, DescribeSnapshots, DeleteSnapshot, CreateTags, DescribeInstances,
+               DescribeCapacityReservations, TerminateInstances, CancelSpotFleetRequests,
+               ModifySpotFleetRequest, DeleteFleets, ModifyFleet, DescribeSpotFleetRequests,
+               DescribeFleets, DescribeSpotPriceHistory, DescribeAutoScalingGroups,
+               SetDesiredCapacity, TerminateInGroup, CompleteLifecycleAction>;
 
 // Both are defined for each request above, and for those of ec2_places.hpp.
 template <class Request>

@@ -86,10 +86,10 @@ wire::DescribeInstances all_of(const Fleet& fleet) {
 
 // A cancellation can fail inside a successful answer. A fleet that does not exist, or is no longer
 // cancellable, counts as cancelled.
-decide::Happening outcome(const Result<wire::FleetCancellation, CallError>& result,
+decide::Happening outcome(const Result<std::vector<wire::FleetFailure>, CallError>& result,
                           const FleetId& fleet) {
   if (!result) return as_failure(result.error());
-  for (const wire::FleetFailure& failed : result->failed) {
+  for (const wire::FleetFailure& failed : *result) {
     if (failed.id != fleet || wire::is_ended_already(failed)) continue;
     return decide::EffectFailed{.detail = decide::Detail(failed.code + ": " + failed.message)};
   }
