@@ -53,6 +53,13 @@ inline std::string_view take_until(std::string_view& rest, char end) {
   return piece;
 }
 
+// The words have a space between them; an empty word is none of them.
+inline bool is_among(std::string_view word, std::string_view words) {
+  while (!words.empty())
+    if (take_until(words, ' ') == word) return true;
+  return false;
+}
+
 // Spaces, tabs and ends of lines.
 inline std::string_view trimmed(std::string_view text) {
   constexpr std::string_view space = " \t\r\n";

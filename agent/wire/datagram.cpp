@@ -1,7 +1,6 @@
 #include "agent/wire/datagram.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "agent/base/record.hpp"
@@ -86,10 +85,8 @@ void take(std::string_view key, std::string_view value, TrainerMessage& message,
 }
 
 constexpr std::string_view gang_key = "X_SPOTTER_GANG=";
-constexpr std::array<std::string_view, 7> reasons = {"first", "left", "lost",  "joined",
-                                                     "apart", "torn", "failed"};
-constexpr std::array<std::string_view, 5> doings = {"trains", "waits", "awaited", "leaves",
-                                                    "spare"};
+constexpr std::string_view reasons = "first left lost joined apart torn failed";
+constexpr std::string_view doings = "trains waits awaited leaves spare";
 constexpr double longest_seconds = 1e9;  // a longer time is a mistake
 
 void cut(std::string& text, std::size_t most) {
@@ -97,9 +94,8 @@ void cut(std::string& text, std::size_t most) {
   text = printable(std::move(text));  // else each byte may take six in JSON
 }
 
-template <class Words>
-void keep_word(std::string& word, const Words& words) {
-  if (std::ranges::find(words, word) == words.end()) word.clear();
+void keep_word(std::string& word, std::string_view words) {
+  if (!is_among(word, words)) word.clear();
 }
 
 // What is written and what is taken.

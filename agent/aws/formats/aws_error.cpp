@@ -1,57 +1,42 @@
 #include "agent/aws/formats/aws_error.hpp"
 
 #include <algorithm>
-#include <array>
 #include <pugixml.hpp>
 
 #include "agent/base/json.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 namespace {
 
-template <std::size_t count>
-bool among(const std::array<std::string_view, count>& codes, std::string_view code) {
-  return std::ranges::find(codes, code) != codes.end();
-}
+using Kind = CallError::Kind;
 
-// The SDKs' list, with EC2's own.
+struct Codes {
+  Kind kind;
+  std::string_view codes;
+  int first = 1, last = 0;  // and these statuses, with whichever code
+};
+// The first that fits decides. The SDKs' list, with EC2's own.
 // https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
-constexpr std::array<std::string_view, 16> throttling{"RequestLimitExceeded",
-                                                      "Throttling",
-                                                      "ThrottlingException",
-                                                      "ThrottledException",
-                                                      "RequestThrottled",
-                                                      "RequestThrottledException",
-                                                      "TooManyRequestsException",
-                                                      "SlowDown",
-                                                      "BandwidthLimitExceeded",
-                                                      "EC2ThrottledException",
-                                                      "PriorRequestNotComplete",
-                                                      "TransactionInProgressException",
-                                                      "LimitExceededException",
-                                                      "ProvisionedThroughputExceededException",
-                                                      "SnapshotCreationPerVolumeRateExceeded",
-                                                      "ScalingActivityInProgress"};
-
-constexpr std::array<std::string_view, 8> transient{
-    "InternalError", "InternalFailure", "InternalServerError",     "ServiceUnavailable",
-    "Unavailable",   "RequestTimeout",  "RequestTimeoutException", "ServerInternal"};
-
-constexpr std::array<std::string_view, 2> expired{"ExpiredToken", "ExpiredTokenException"};
-
-constexpr std::array<std::string_view, 6> skewed{
-    "RequestExpired", "RequestTimeTooSkewed",  "RequestInTheFuture",
-    "AuthFailure",    "SignatureDoesNotMatch", "InvalidSignatureException"};
-
-constexpr std::array<std::string_view, 9> forbidden{"UnauthorizedOperation",
-                                                    "AccessDenied",
-                                                    "AccessDeniedException",
-                                                    "OptInRequired",
-                                                    "Blocked",
-                                                    "InvalidClientTokenId",
-                                                    "PendingVerification",
-                                                    "MissingAuthenticationToken",
-                                                    "UnrecognizedClientException"};
+constexpr Codes known[] = {
+    {Kind::DryRun, "DryRunOperation"},
+    {Kind::Throttled,
+     "RequestLimitExceeded Throttling ThrottlingException ThrottledException RequestThrottled "
+     "RequestThrottledException TooManyRequestsException SlowDown BandwidthLimitExceeded "
+     "EC2ThrottledException PriorRequestNotComplete TransactionInProgressException "
+     "LimitExceededException ProvisionedThroughputExceededException "
+     "SnapshotCreationPerVolumeRateExceeded ScalingActivityInProgress",
+     429, 429},
+    {Kind::ExpiredCredentials, "ExpiredToken ExpiredTokenException"},
+    {Kind::Permission,
+     "RequestExpired RequestTimeTooSkewed RequestInTheFuture AuthFailure SignatureDoesNotMatch "
+     "InvalidSignatureException UnauthorizedOperation AccessDenied AccessDeniedException "
+     "OptInRequired Blocked InvalidClientTokenId PendingVerification MissingAuthenticationToken "
+     "UnrecognizedClientException"},
+    {Kind::Transient,
+     "InternalError InternalFailure InternalServerError ServiceUnavailable Unavailable "
+     "RequestTimeout RequestTimeoutException ServerInternal",
+     500, 999}};
 
 std::string beginning(std::string_view body) {
   std::string text(body.substr(0, 200));
@@ -102,12 +87,9 @@ CallError parse_error(std::string_view body, std::string_view type) {
 }
 
 CallError::Kind classify(int status, std::string_view code) {
-  using Kind = CallError::Kind;
-  if (code == "DryRunOperation") return Kind::DryRun;
-  if (among(throttling, code) || status == 429) return Kind::Throttled;
-  if (among(expired, code)) return Kind::ExpiredCredentials;
-  if (among(skewed, code) || among(forbidden, code)) return Kind::Permission;
-  if (among(transient, code) || status >= 500) return Kind::Transient;
+  for (const Codes& each : known)
+    if (is_among(code, each.codes) || (status >= each.first && status <= each.last))
+      return each.kind;
   if (code.ends_with("NotFound") || code.ends_with("NotFoundException")) return Kind::NotFound;
   if (!code.empty()) return Kind::Other;
   if (status == 404) return Kind::NotFound;
@@ -115,7 +97,6 @@ CallError::Kind classify(int status, std::string_view code) {
 }
 
 CallError unreadable(const Error& error, Repeatable repeatable) {
-  using Kind = CallError::Kind;
   return {.kind = repeatable == Repeatable::Read ? Kind::Unreadable : Kind::Unknown,
           .message = error.message,
           .status = 200,

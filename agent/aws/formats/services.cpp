@@ -79,9 +79,7 @@ const Quotas* quotas_of(std::string_view instance_type) {
   const auto letters = instance_type.substr(0, instance_type.find_first_of("0123456789"));
   const auto with_generation = instance_type.substr(0, letters.size() + 1);
   for (const Quotas& each : quotas)
-    for (std::string_view left = each.families; !left.empty();)
-      if (const auto family = take_until(left, ' '); family == letters || family == with_generation)
-        return &each;
+    if (is_among(letters, each.families) || is_among(with_generation, each.families)) return &each;
   return nullptr;
 }
 

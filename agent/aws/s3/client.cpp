@@ -10,6 +10,7 @@
 #include "agent/aws/s3/address.hpp"
 #include "agent/aws/s3/carriers.hpp"
 #include "agent/aws/s3/keys.hpp"
+#include "agent/base/text.hpp"
 #include "agent/curl/easy.hpp"
 
 namespace spotter::s3 {
@@ -35,26 +36,19 @@ struct Judgement {
 using FailureKind = Failure::Kind;
 using Next = Judgement::Next;
 
-template <std::size_t count>
-bool among(const std::array<std::string_view, count>& codes, std::string_view code) {
-  return std::ranges::find(codes, code) != codes.end();
-}
-
-constexpr std::array<std::string_view, 6> slow{"SlowDown",         "ServiceUnavailable",
-                                               "Throttling",       "ThrottlingException",
-                                               "RequestThrottled", "TooManyRequests"};
+constexpr std::string_view slow =
+    "SlowDown ServiceUnavailable Throttling ThrottlingException RequestThrottled TooManyRequests";
 // A body that was damaged on its way counts as S3's trouble: it is sent again.
-constexpr std::array<std::string_view, 7> transient{
-    "InternalError", "RequestTimeout", "OperationAborted",         "ConditionalRequestConflict",
-    "BadDigest",     "IncompleteBody", "XAmzContentSHA256Mismatch"};
-constexpr std::array<std::string_view, 4> elsewhere{"PermanentRedirect", "TemporaryRedirect",
-                                                    "AuthorizationHeaderMalformed",
-                                                    "IllegalLocationConstraintException"};
-constexpr std::array<std::string_view, 3> expired{"ExpiredToken", "TokenRefreshRequired",
-                                                  "ExpiredTokenException"};
-constexpr std::array<std::string_view, 7> forbidden{
-    "AccessDenied",   "AllAccessDisabled", "InvalidAccessKeyId", "SignatureDoesNotMatch",
-    "AccountProblem", "InvalidToken",      "InvalidPayer"};
+constexpr std::string_view transient =
+    "InternalError RequestTimeout OperationAborted ConditionalRequestConflict BadDigest "
+    "IncompleteBody XAmzContentSHA256Mismatch";
+constexpr std::string_view elsewhere =
+    "PermanentRedirect TemporaryRedirect AuthorizationHeaderMalformed "
+    "IllegalLocationConstraintException";
+constexpr std::string_view expired = "ExpiredToken TokenRefreshRequired ExpiredTokenException";
+constexpr std::string_view forbidden =
+    "AccessDenied AllAccessDisabled InvalidAccessKeyId SignatureDoesNotMatch AccountProblem "
+    "InvalidToken InvalidPayer";
 
 bool is_read(const Request& request) { return request.method == "GET" || request.method == "HEAD"; }
 
@@ -63,7 +57,7 @@ FailureKind kind_of(const Request& request, int status, std::string_view code) {
   if (code == "NoSuchKey") return FailureKind::NoSuchKey;
   if (code == "PreconditionFailed" || status == 412)
     return is_read(request) ? FailureKind::Changed : FailureKind::Exists;
-  if (among(forbidden, code)) return FailureKind::Permission;
+  if (is_among(code, forbidden)) return FailureKind::Permission;
   if (!code.empty()) return FailureKind::Refused;
   // The answer to HEAD has no body.
   if (status == 404)
@@ -72,12 +66,12 @@ FailureKind kind_of(const Request& request, int status, std::string_view code) {
 }
 
 Next next_of(int status, std::string_view code, bool names_another_region) {
-  if (among(slow, code) || status == 503 || status == 429) return Next::SlowDown;
-  if (among(transient, code)) return Next::Retry;
+  if (is_among(code, slow) || status == 503 || status == 429) return Next::SlowDown;
+  if (is_among(code, transient)) return Next::Retry;
   if (status >= 500 && status != 501) return Next::Retry;
-  if (among(elsewhere, code) || status == 301 || status == 307) return Next::Elsewhere;
+  if (is_among(code, elsewhere) || status == 301 || status == 307) return Next::Elsewhere;
   if (status == 400 && code.empty() && names_another_region) return Next::Elsewhere;  // HEAD
-  if (among(expired, code)) return Next::NewKeys;
+  if (is_among(code, expired)) return Next::NewKeys;
   if (code == "RequestTimeTooSkewed") return Next::NewClock;
   return Next::Fail;
 }
