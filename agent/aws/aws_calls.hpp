@@ -79,15 +79,15 @@ class AwsCalls : Pinned {
   template <class Item, class AskPage>
   Result<std::vector<Item>, CallError> all_pages(const std::string& action, AskPage page) {
     std::vector<Item> all;
-    const auto take = [&all](wire::Page<Item> it) {
-      const std::size_t items = it.items.size();
+    wire::Pages pages;
+    std::string token;
+    do {
+      wire::Page<Item> it = TRY(page(token));
+      if (const auto more = pages.add(it.items.size(), it.next_token); !more)
+        return failed(action + ": " + more.error().message);
       std::ranges::move(it.items, std::back_inserter(all));
-      return wire::PageSeen{.items = items, .next_token = std::move(it.next_token)};
-    };
-    const auto endless = [&action](const Error& error) {
-      return CallError{.message = action + ": " + error.message};
-    };
-    TRY(wire::each_page({}, page, take, endless));
+      token = std::move(it.next_token);
+    } while (!token.empty());
     return all;
   }
 

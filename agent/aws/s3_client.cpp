@@ -1,8 +1,5 @@
 #include "agent/aws/s3_client.hpp"
 
-#include <algorithm>
-
-#include "agent/aws/formats/pages.hpp"
 #include "agent/io/driver.hpp"
 
 namespace spotter::act {
@@ -86,24 +83,17 @@ S3Client::Answer<s3::Answer> S3Client::perform(s3::Request request, std::string 
                       "no answer within " + std::to_string(limit.count()) + " ms"));
 }
 
-S3Client::Answer<S3Client::Listed> S3Client::list(wire::S3Location prefix, std::string delimiter,
-                                                  Duration limit) {
-  Listed listed;
+S3Client::Answer<s3::Listed> S3Client::list(wire::S3Location prefix, std::string delimiter,
+                                            Duration limit) {
+  s3::Listed listed;
   wire::Pages pages(wire::object_pages);
   std::string token;
   do {
     const auto answer = co_await perform(s3::list_request(prefix, delimiter, token), "", limit);
     if (!answer) co_return tl::unexpected(answer.error());
-    if (listed.date.empty()) listed.date = answer->header("date");
-    auto page = wire::decode_list(answer->body);
-    const auto more = page ? pages.add(page->objects.size() + page->prefixes.size(), page->next)
-                           : Result<void>(tl::unexpected(page.error()));
-    if (!more) {
-      s3::Failure failed = about(prefix, s3::Failure::Kind::Refused, more.error().message);
-      co_return tl::unexpected(std::move(failed));
-    }
-    std::ranges::move(page->objects, std::back_inserter(listed.objects));
-    token = std::move(page->next);
+    auto next = s3::add_page(prefix, answer, pages, listed);
+    if (!next) co_return tl::unexpected(std::move(next.error()));
+    token = std::move(*next);
   } while (!token.empty());
   co_return listed;
 }

@@ -31,12 +31,8 @@ class S3Client : Pinned {
   // out, or be carried out later. Cancelling the coroutine drops it, too, and yields GivenUp.
   Answer<s3::Answer> perform(s3::Request request, std::string body, Duration limit);
 
-  struct Listed {
-    std::vector<wire::ListedObject> objects;
-    std::string date;  // the first answer's, by S3's own clock
-  };
   // `limit` is that of a page.
-  Answer<Listed> list(wire::S3Location prefix, std::string delimiter, Duration limit);
+  Answer<s3::Listed> list(wire::S3Location prefix, std::string delimiter, Duration limit);
 
   s3::Tally tally() const;
 

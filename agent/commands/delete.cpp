@@ -121,7 +121,7 @@ Result<std::vector<Objects>> objects_of(const config::Job& job, s3::Client& clie
     const auto listed = s3::list(client, it.at);
     if (!listed && listed.error().kind == s3::Failure::Kind::NoSuchBucket) continue;
     if (!listed) return failure(listed.error().text());
-    for (const wire::ListedObject& object : *listed) {
+    for (const wire::ListedObject& object : listed->objects) {
       const auto below = std::string_view(object.key).substr(it.at.key.size());
       if (it.shared && !is_published(below)) continue;
       it.keys.push_back(object.key);

@@ -121,7 +121,7 @@ Result<std::size_t> bring_published(const wire::S3Location& at, const fs::path& 
   const auto listed = s3::list(client, at);
   if (!listed) return failure(words_of(listed.error(), "s3:ListBucket"));
   std::size_t files = 0;
-  for (const wire::ListedObject& object : *listed) {
+  for (const wire::ListedObject& object : listed->objects) {
     const std::string path = object.key.substr(at.key.size());
     const auto name = report::parse_published_name(path);
     const bool own = !name.experiment && name.kind != report::PublishedName::Kind::Other;

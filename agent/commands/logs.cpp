@@ -54,7 +54,7 @@ class Bucket : public Source {
     const auto listed = TRY(s3::list(client_, place_));
     std::map<std::string, std::string> etags;
     std::vector<std::string> keys;
-    for (const auto& object : listed) {
+    for (const auto& object : listed.objects) {
       if (!is_wanted(std::string_view(object.key).substr(place_.key.size()))) continue;
       const auto before = etags_.find(object.key);
       etags[object.key] = object.etag;

@@ -47,7 +47,7 @@ Result<std::size_t> send(const config::Source& source, const std::atomic<bool>& 
   s3::Client client({.environment = act::Environment::of_this_process()});
   const auto listed = TRY(s3::list(client, *source.via));
   std::map<std::string, wire::ListedObject> objects;
-  for (const wire::ListedObject& it : listed) objects.emplace(it.key, it);
+  for (const wire::ListedObject& it : listed.objects) objects.emplace(it.key, it);
   std::vector<bucket::Wanted> missing;
   std::map<std::string, fs::path> paths;
   for (const auto& [name, path] : files) {

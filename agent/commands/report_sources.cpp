@@ -365,18 +365,17 @@ Result<std::map<std::string, std::string>, s3::Failure> read_objects(
 Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
                                                            const wire::S3Location& place,
                                                            Wanted wanted) {
-  std::string date;
-  const auto listed = TRY(s3::list(client, place, {.date = &date}));
-  const auto now = wire::parse_http_date(date);
+  const auto listed = TRY(s3::list(client, place));
+  const auto now = wire::parse_http_date(listed.date);
   using Kind = report::PublishedName::Kind;  // commands/logs.cpp reads Output
   const auto name_of = [&](const wire::ListedObject& object) {
     return report::parse_published_name(std::string_view(object.key).substr(place.key.size()));
   };
   std::map<report::Experiment, std::string> newest;  // history: they are ordered by name
-  for (const wire::ListedObject& it : listed)
+  for (const wire::ListedObject& it : listed.objects)
     if (const auto name = name_of(it); name.kind == Kind::History) newest[name.experiment] = it.key;
   std::vector<std::string> keys;
-  for (const wire::ListedObject& it : listed) {
+  for (const wire::ListedObject& it : listed.objects) {
     const auto name = name_of(it);
     const bool segment = name.kind == Kind::History || name.kind == Kind::Curve;
     if (name.kind == Kind::Status || (segment && wanted == Wanted::All) ||
@@ -385,7 +384,7 @@ Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
   }
   const auto bytes = TRY(read_objects(client, place.bucket, keys));
   std::map<report::Experiment, Published> all;
-  for (const wire::ListedObject& it : listed) {
+  for (const wire::ListedObject& it : listed.objects) {
     const auto name = name_of(it);
     if (name.kind == Kind::Output || name.kind == Kind::Other) continue;
     Published& one = all[name.experiment];

@@ -86,14 +86,13 @@ class Reading {
   Reading(s3::Client& client, const config::Job& job) : client_(client), job_(job) {}
 
   InHomes run(const std::set<std::size_t>& known) {
-    std::vector<std::string> folders;
     const wire::S3Location heads = *job_.headed_at();
-    const auto listed = s3::list(client_, heads, {.delimiter = "/", .folders = &folders});
+    const auto listed = s3::list(client_, heads, "/");
     if (!listed) {
       result_.warnings.push_back("the experiments' homes are not read: " + said(listed.error()));
       return std::move(result_);
     }
-    for (const std::string& folder : folders) {
+    for (const std::string& folder : listed->folders) {
       std::string_view name = std::string_view(folder).substr(heads.key.size());
       name.remove_suffix(1);
       const auto index = wire::parse_count(name);
@@ -235,9 +234,9 @@ struct Listed {
   std::map<std::size_t, std::string> results, claims;  // their keys
 };
 Result<Listed> look(s3::Client& client, const wire::S3Location& prefix) {
-  const auto objects = TRY(s3::list(client, prefix, {.delimiter = "/"}));
+  const auto there = TRY(s3::list(client, prefix, "/"));
   Listed listed;
-  for (const auto& object : objects) {
+  for (const auto& object : there.objects) {
     const std::string name = object.key.substr(prefix.key.size());
     const auto parsed = sweep::parse_object_name(name);
     if (!parsed) continue;

@@ -318,10 +318,10 @@ TEST_F(Read, ListsBeyondAPageWhateverTheKeysAre) {
   server_.put("q", "");
   const auto all = s3::list(client_, at("p/"));
   ASSERT_TRUE(all) << all.error().text();
-  ASSERT_EQ(all->size(), 95U);
-  EXPECT_EQ((*all)[94].key, "p/194 +\xC3\xBC");
-  EXPECT_EQ((*all)[94].size, 94U);
-  EXPECT_EQ((*all)[94].etag, server_.find("p/194 +\xC3\xBC")->etag);
+  ASSERT_EQ(all->objects.size(), 95U);
+  EXPECT_EQ(all->objects[94].key, "p/194 +\xC3\xBC");
+  EXPECT_EQ(all->objects[94].size, 94U);
+  EXPECT_EQ(all->objects[94].etag, server_.find("p/194 +\xC3\xBC")->etag);
 }
 
 // A proxy or another S3 may answer so: the client would ask, and remember, for ever.

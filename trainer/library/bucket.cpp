@@ -158,7 +158,7 @@ Result<std::vector<std::string>> Bucket::stems() {
   const auto listed = s3::list(client_, where(std::string(manifests_folder)));
   if (!listed) return failed(listed.error());
   std::vector<std::string> stems;
-  for (const auto& object : *listed) {
+  for (const auto& object : listed->objects) {
     std::string stem = object.key.substr(at_.key.size() + manifests_folder.size());
     if (!stem.ends_with(manifest_end)) continue;
     stem.resize(stem.size() - manifest_end.size());
@@ -212,13 +212,11 @@ Result<void> Bucket::replace(const std::string& name, const Manifest& manifest) 
 
 Result<std::vector<Bucket::Data>> Bucket::data(const std::string& group) {
   const std::string folder(data_folder);
-  std::string date;
-  const auto objects =
-      s3::list(client_, where(folder + (group.empty() ? "" : group + "/")), {.date = &date});
-  if (!objects) return failed(objects.error());
-  const auto now = wire::parse_http_date(date);
+  const auto listed = s3::list(client_, where(folder + (group.empty() ? "" : group + "/")));
+  if (!listed) return failed(listed.error());
+  const auto now = wire::parse_http_date(listed->date);
   std::vector<Data> data;
-  for (const wire::ListedObject& object : *objects) {
+  for (const wire::ListedObject& object : listed->objects) {
     std::string name = object.key.substr(at_.key.size());
     const auto end = name.find('/', folder.size());
     if (end == name.npos) continue;

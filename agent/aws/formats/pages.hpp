@@ -40,28 +40,4 @@ class Pages {
   std::string remembered_;
 };
 
-// One page's count, and the token of the next one (empty: it was the last).
-struct PageSeen {
-  std::size_t items = 0;
-  std::string next_token;
-};
-
-// The loop over the pages of a listing, for whoever waits for each: `ask(token)` gives a page or an
-// error, `take(page)` keeps what it has. `endless` makes that error of the Error that says that the
-// listing does not end.
-template <class Ask, class Take, class Endless>
-auto each_page(PageLimits limits, Ask ask, Take take, Endless endless)
-    -> Result<void, typename decltype(ask(std::string()))::error_type> {
-  Pages pages(limits);
-  std::string token;
-  do {
-    auto page = TRY(ask(token));
-    PageSeen seen = take(std::move(page));
-    if (const auto more = pages.add(seen.items, seen.next_token); !more)
-      return tl::unexpected(endless(more.error()));
-    token = std::move(seen.next_token);
-  } while (!token.empty());
-  return {};
-}
-
 }  // namespace spotter::wire

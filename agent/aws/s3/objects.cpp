@@ -6,7 +6,6 @@
 #include <random>
 #include <utility>
 
-#include "agent/aws/formats/pages.hpp"
 #include "agent/aws/s3/crc.hpp"
 
 namespace spotter::s3 {
@@ -217,27 +216,27 @@ Result<wire::ListPage, Failure> page_of(const wire::S3Location& prefix,
   return tl::unexpected(about(prefix, Failure::Kind::Refused, page.error().message));
 }
 
-Result<std::vector<wire::ListedObject>, Failure> list(Client& client,
-                                                      const wire::S3Location& prefix,
-                                                      const Listing& options) {
-  const auto ask = [&](const std::string& token) {
-    const auto answer = client.perform(list_request(prefix, options.delimiter, token));
-    if (answer && options.date != nullptr && options.date->empty())
-      *options.date = answer->header("date");
-    return page_of(prefix, answer);
-  };
-  std::vector<wire::ListedObject> all;
-  const auto take = [&](wire::ListPage page) {
-    const std::size_t items = page.objects.size() + page.prefixes.size();
-    if (options.folders != nullptr)
-      std::ranges::move(page.prefixes, std::back_inserter(*options.folders));
-    std::ranges::move(page.objects, std::back_inserter(all));
-    return wire::PageSeen{.items = items, .next_token = std::move(page.next)};
-  };
-  const auto endless = [&](const Error& error) {
-    return about(prefix, Failure::Kind::Refused, error.message);
-  };
-  TRY(wire::each_page(wire::object_pages, ask, take, endless));
+Result<std::string, Failure> add_page(const wire::S3Location& prefix,
+                                      const Result<Answer, Failure>& answer, wire::Pages& pages,
+                                      Listed& to) {
+  if (answer && to.date.empty()) to.date = answer->header("date");
+  wire::ListPage page = TRY(page_of(prefix, answer));
+  if (const auto more = pages.add(page.objects.size() + page.prefixes.size(), page.next); !more)
+    return tl::unexpected(about(prefix, Failure::Kind::Refused, more.error().message));
+  std::ranges::move(page.prefixes, std::back_inserter(to.folders));
+  std::ranges::move(page.objects, std::back_inserter(to.objects));
+  return std::move(page.next);
+}
+
+Result<Listed, Failure> list(Client& client, const wire::S3Location& prefix,
+                             const std::string& delimiter) {
+  Listed all;
+  wire::Pages pages(wire::object_pages);
+  std::string token;
+  do {
+    const auto answer = client.perform(list_request(prefix, delimiter, token));
+    token = TRY(add_page(prefix, answer, pages, all));
+  } while (!token.empty());
   return all;
 }
 

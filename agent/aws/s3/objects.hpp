@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "agent/aws/formats/pages.hpp"
 #include "agent/aws/s3/checksum.hpp"
 #include "agent/aws/s3/client.hpp"
 
@@ -20,17 +21,16 @@ struct Object {
 
 Result<Object, Failure> head(Client& client, const wire::S3Location& location);
 
+struct Listed {
+  std::vector<wire::ListedObject> objects;
+  std::vector<std::string> folders;
+  std::string date;  // the first answer's, by S3's own clock
+};
 // All objects whose key begins so, in S3's order (of the keys' bytes): up to wire::most_objects. A
 // listing that does not end (aws/formats/pages.hpp) is Failure::Kind::Refused. With a
-// delimiter only those of this "folder"; `folders` then receives the others' common beginnings.
-struct Listing {
-  std::string delimiter;
-  std::vector<std::string>* folders = nullptr;
-  std::string* date = nullptr;  // receives the Date of the first answer, S3's own clock
-};
-Result<std::vector<wire::ListedObject>, Failure> list(Client& client,
-                                                      const wire::S3Location& prefix,
-                                                      const Listing& options = {});
+// delimiter only those of this "folder"; `folders` then has the others' common beginnings.
+Result<Listed, Failure> list(Client& client, const wire::S3Location& prefix,
+                             const std::string& delimiter = {});
 
 // Asks for the checksum of an object, and where the parts of a multipart upload end. `asked` gets
 // each call that this takes, so that the caller can drop it; `done` is called once, from turn().
@@ -66,6 +66,10 @@ Request list_request(const wire::S3Location& prefix, const std::string& delimite
                      const std::string& token);
 Result<wire::ListPage, Failure> page_of(const wire::S3Location& prefix,
                                         const Result<Answer, Failure>& answer);
+// Adds a page: the next one's token (empty: it was the last).
+Result<std::string, Failure> add_page(const wire::S3Location& prefix,
+                                      const Result<Answer, Failure>& answer, wire::Pages& pages,
+                                      Listed& to);
 Request read_request(const wire::S3Location& location);
 // As read() returns it.
 Result<Content, Failure> content_of(const wire::S3Location& location,
