@@ -166,7 +166,7 @@ Result<void, CallError> remove(const InRegion& there, const JobPlace& place) {
   for (const wire::Volume& it : there.volumes) TRY(remove(calls, wire::DeleteVolume{it.id}));
   for (const wire::Snapshot& it : there.snapshots) TRY(remove(calls, wire::DeleteSnapshot{it.id}));
   for (const wire::LaunchTemplate& it : there.templates)
-    TRY(calls.perform(wire::query_of(launch::delete_template(it.id))));
+    TRY(calls.perform(launch::delete_template(it.id)));
   return end_placement_group(calls, key_of(place.job), {.known = false, .wait = true});
 }
 

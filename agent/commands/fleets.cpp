@@ -100,7 +100,7 @@ Result<std::vector<wire::FleetFailure>, CallError> try_to_end_groups(
   for (const FleetId& id : ids) {
     const auto command = end_instances ? launch::set_capacity({FleetKind::AutoScalingGroup, id}, {})
                                        : launch::let_launch(id, false);
-    const auto answer = calls.perform(wire::query_of(command));
+    const auto answer = calls.perform(command);
     if (answer) continue;
     const CallError& why = answer.error();
     const bool gone =

@@ -362,7 +362,7 @@ class Commands {
 
   void remark(const std::string& text) { text_ += "# " + text + "\n"; }
   void iam(const char* action, const OrderedJson& input) {
-    text_ += wire::command_of("iam", action, input.dump()) + "\n";
+    text_ += wire::command_of({"iam", action, input.dump()}) + "\n";
     calls_.push_back({action, input.get<std::map<std::string, std::string>>()});
   }
   void role(const RolePolicies& it) {
@@ -417,7 +417,7 @@ class Commands {
         {"Operations",
          {"CreateGrant", "Decrypt", "DescribeKey", "Encrypt", "GenerateDataKey",
           "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo"}}};
-    text_ += wire::command_of("kms", "CreateGrant", input.dump()) + "\n";
+    text_ += wire::command_of({"kms", "CreateGrant", input.dump()}) + "\n";
   }
   void launch_template(const std::string& name) {
     const OrderedJson data = {{"UserData", wire::to_base64(ecs_user_data)},
@@ -426,8 +426,8 @@ class Commands {
                                 {"HttpTokens", "required"},
                                 {"HttpPutResponseHopLimit", 2}}}};
     text_ += wire::command_of(
-                 "ec2", "CreateLaunchTemplate",
-                 OrderedJson{{"LaunchTemplateName", name}, {"LaunchTemplateData", data}}.dump()) +
+                 {"ec2", "CreateLaunchTemplate",
+                  OrderedJson{{"LaunchTemplateName", name}, {"LaunchTemplateData", data}}.dump()}) +
              "\n";
   }
   void leave_out(std::set<std::string> statements) { left_out_ = std::move(statements); }

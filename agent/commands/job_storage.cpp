@@ -100,7 +100,7 @@ Result<void, CallError> provide(AwsCalls& calls, const config::Job& job,
   const std::string seed = job.volumes_owner() + "\n" + tag.key + "\n" + tag.value + "\n";
   const std::string token = "spotter-" + wire::sha256_hex(seed + generation).substr(0, 40);
   const auto command = launch::create_volume(job, token);
-  const auto made = TRY(calls.ask(wire::query_of(command), wire::decode<wire::CreateVolume>));
+  const auto made = TRY(calls.ask(command, wire::decode<wire::CreateVolume>));
   std::fprintf(stderr, "spotter: the volume %s is made in %s (%llu GiB, %s=%s)\n",
                made.id.str().c_str(), made.zone.str().c_str(),
                static_cast<unsigned long long>(made.size_gib), tag.key.c_str(), tag.value.c_str());

@@ -167,8 +167,7 @@ Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet,
     const wire::Tags rests{{tag::rests, wire::to_rfc3339(calls.now())}};
     TRY(calls.perform(encode(wire::CreateTags{{id.str()}, rests})));
   }
-  TRY(calls.perform(
-      wire::query_of(launch::set_capacity(fleet.fleet, launch::capacity_of(launch)))));
+  TRY(calls.perform(launch::set_capacity(fleet.fleet, launch::capacity_of(launch))));
   io::complain("launch", id.str() + " is to have " + std::to_string(capacity) + " instead of " +
                              std::to_string(fleet.target) +
                              (capacity == 1 ? " instance" : " instances"));
@@ -177,10 +176,10 @@ Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet,
 
 // A fleet goes on trying when EC2 says what it cannot launch; one of a reservation has launched
 // already, or never will.
-Result<FleetId, CallError> create_fleet(AwsCalls& calls, const wire::Query& query,
+Result<FleetId, CallError> create_fleet(AwsCalls& calls, const wire::AwsCommand& command,
                                         const config::Job& job) {
   const config::Launch& launch = *job.launch;
-  const auto made = TRY(calls.ask(query, wire::decode_created_fleet));
+  const auto made = TRY(calls.ask(command, wire::decode_created_fleet));
   if (launch.reservation && made.instances == 0)
     return failed("EC2 launched nothing into " + launch.reservation->id + ": " + made.errors +
                   "; where an instance has ended, there is room again some minutes later");
@@ -205,21 +204,20 @@ Result<FleetId, CallError> create_fleet(AwsCalls& calls, const wire::Query& quer
 Result<FleetId, CallError> request(AwsCalls& calls, const LaunchedJob& launched,
                                    const launch::FleetRequest& wanted) {
   const auto command = launch::request_fleet(launched.job, wanted);
-  const auto query = wire::query_of(command);
   const FleetKind kind = launched.job.launch->type;
   if (kind == FleetKind::AutoScalingGroup) {
-    auto made = calls.perform(query);
+    auto made = calls.perform(command);
     if (!made && made.error().code == "AlreadyExists")
       made.error().message += "; it is not this job's, or another launch is under way";
     if (!made) return tl::unexpected(made.error());
     const FleetId group(launch::resource_name(launched.job));
-    if (auto kept = calls.perform(wire::query_of(launch::keep_zones(group))); !kept)
+    if (auto kept = calls.perform(launch::keep_zones(group)); !kept)
       io::complain("launch",
                    kept.error().message + ": the group may end an instance to even out its zones");
     return group;
   }
-  auto id = kind == FleetKind::SpotFleet ? calls.ask(query, wire::decode_requested_spot_fleet)
-                                         : create_fleet(calls, query, launched.job);
+  auto id = kind == FleetKind::SpotFleet ? calls.ask(command, wire::decode_requested_spot_fleet)
+                                         : create_fleet(calls, command, launched.job);
   if (!id && id.error().code == "IdempotentParameterMismatch")
     id.error().message = "another launch of " + launched.job.name.str() +
                          " is under way: wait for its end, and look with `spotter list`";
@@ -235,13 +233,12 @@ const JobFleet* group_of(const Found& found, const config::Job& job) {
 
 Result<FleetId, CallError> renew(AwsCalls& calls, const LaunchedJob& launched,
                                  const launch::TemplateVersion& version, const JobFleet& group) {
-  const std::vector<wire::Query> steps = {
-      wire::query_of(launch::update_group(launched.job, version)),
-      wire::query_of(launch::tag_group(launched.job, launched.digest)),
-      wire::query_of(launch::keep_zones(group.fleet.id)),
+  const std::vector<wire::AwsCommand> steps = {
+      launch::update_group(launched.job, version), launch::tag_group(launched.job, launched.digest),
+      launch::keep_zones(group.fleet.id),
       // Without an instance nothing shows that the group may not launch any.
-      wire::query_of(launch::let_launch(group.fleet.id, true))};
-  for (const wire::Query& step : steps) TRY(calls.perform(step));
+      launch::let_launch(group.fleet.id, true)};
+  for (const wire::AwsCommand& step : steps) TRY(calls.perform(step));
   return group.fleet.id;
 }
 

@@ -172,14 +172,13 @@ Result<launch::TemplateVersion, CallError> provide_template(AwsCalls& calls,
   const auto name = prepares ? launch::preparer_name(job) : launch::resource_name(job);
   const auto there = TRY(templates_of(calls, name));
   if (there.empty()) {
-    const auto made = TRY(calls.ask(wire::query_of(launch::create_template(job, content)),
-                                    wire::decode_created_template));
+    const auto made =
+        TRY(calls.ask(launch::create_template(job, content), wire::decode_created_template));
     return launch::TemplateVersion{made.id, made.latest_version};
   }
   const std::string& id = there.front().id;
-  const auto version =
-      TRY(calls.ask(wire::query_of(launch::create_template_version(job, id, content)),
-                    wire::decode_template_version));
+  const auto version = TRY(
+      calls.ask(launch::create_template_version(job, id, content), wire::decode_template_version));
   return launch::TemplateVersion{id, version};
 }
 

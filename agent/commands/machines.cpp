@@ -336,7 +336,7 @@ Result<void, CallError> provide_placement_group(AwsCalls& calls, const config::J
     // A group that the user names is not ours to make; the fleet shows whether it can be used.
     if (!is_own(job) && (!groups || usable(*groups) == nullptr)) return {};
     if (groups && usable(*groups) == nullptr && !made) {
-      const auto answer = calls.perform(wire::query_of(launch::create_placement_group(job)));
+      const auto answer = calls.perform(launch::create_placement_group(job));
       // Another launch was faster, perhaps this job's; or one of the name is still being deleted.
       if (!answer && answer.error().code != "InvalidPlacementGroup.Duplicate")
         return tl::unexpected(answer.error());
@@ -384,7 +384,7 @@ Result<void, CallError> end_placement_group(AwsCalls& calls, const JobKey& job,
       say(name, "stays, as " + fleet + " is at work");
       return {};
     }
-    const auto gone = calls.perform(wire::query_of(launch::delete_placement_group(name)));
+    const auto gone = calls.perform(launch::delete_placement_group(name));
     if (gone || gone.error().code == "InvalidPlacementGroup.Unknown") break;
     if (gone.error().code != "InvalidPlacementGroup.InUse") return tl::unexpected(gone.error());
     if (!how.wait) {

@@ -162,7 +162,7 @@ class Preparer {
     const auto alike = launch::run_instance(job_, version, options_.type, place);
     TRY(await_profile(calls_, wire::query_of(alike), "prepare"));
     const auto request = launch::request_preparer(job_, version, wanted, token);
-    const auto fleet = TRY(calls_.ask(wire::query_of(request), wire::decode_created_fleet));
+    const auto fleet = TRY(calls_.ask(request, wire::decode_created_fleet));
     fleet_ = fleet.id;
     if (fleet.instances > 0 || fleet.errors.empty()) return await_instance();
     remove_fleet();

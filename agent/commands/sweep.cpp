@@ -106,8 +106,7 @@ Result<BatchSweep> batch_sweep(const std::string& job_file) {
 
 // If these tags are of a job of the same name on other storage, returns a message; the thing must
 // then not be changed or ended. Empty: it is not a namesake's.
-std::string namesake(const std::string& what, const wire::BatchTags& its,
-                     const wire::BatchTags& ours) {
+std::string namesake(const std::string& what, const wire::Tags& its, const wire::Tags& ours) {
   using wire::value_of;
   const std::string theirs = value_of(its, tag::storage);
   const std::string mine = value_of(ours, tag::storage);
@@ -182,7 +181,7 @@ Result<std::string, CallError> submit_list(AwsCalls& calls, const BatchSweep& sw
                                            const sweep::IndexList& list,
                                            const std::string& definition, std::size_t before) {
   const auto call = wire::submit(submission_of(sweep, list, definition));
-  if (call.body.size() > payload_limit)
+  if (call.input.size() > payload_limit)
     return failed("the list of indices is longer than AWS Batch takes (30 KiB)");
   auto id = calls.ask(call, wire::decode_submitted);
   if (id || !id.error().unsettled()) return id;
@@ -208,7 +207,7 @@ void say(const std::string& what, const std::string& name, const char* how) {
 template <class Wanted>
 struct Kind {
   const char* what;
-  wire::BatchCall (*describe)(const std::string& name);
+  wire::AwsCommand (*describe)(const std::string& name);
   Result<std::optional<wire::BatchResource>> (*decode)(std::string_view, const Wanted&);
 };
 
@@ -237,7 +236,7 @@ Result<Found, CallError> settled(AwsCalls& calls, const Kind<Wanted>& kind, cons
 }
 
 // A lost answer does not matter: the state is read again.
-Result<void, CallError> change(AwsCalls& calls, const wire::BatchCall& call) {
+Result<void, CallError> change(AwsCalls& calls, const wire::AwsCommand& call) {
   const auto done = calls.perform(call);
   if (done || done.error().unsettled()) return {};
   return tl::unexpected(done.error());

@@ -215,7 +215,7 @@ Result<void, CallError> write_mark(const There& it, const launch::WatchMark& mar
   const std::string text = launch::tag_of(mark);
   const FleetId& id = own->fleet.id;
   if (own->fleet.kind != FleetKind::AutoScalingGroup) return write_tag(it, id, tag::watched, text);
-  TRY(it.calls.perform(wire::query_of(launch::mark_group(id, it.job.name.str(), text))));
+  TRY(it.calls.perform(launch::mark_group(id, it.job.name.str(), text)));
   return {};
 }
 
@@ -243,7 +243,7 @@ Result<void, CallError> ask_on_demand(const There& it, const launch::WatchMark& 
     std::printf("%s\n", wire::command_of(request).c_str());
     return {};
   }
-  const auto made = TRY(it.calls.ask(wire::query_of(request), wire::decode_created_fleet));
+  const auto made = TRY(it.calls.ask(request, wire::decode_created_fleet));
   std::printf("%s asks for it\n", made.id.str().c_str());
   if (!made.errors.empty()) io::complain("watch", made.id.str() + ": " + made.errors);
   try_to_mark(it, made.id, mark);
@@ -272,7 +272,7 @@ Result<void, CallError> set_target(const There& it, int target, bool dry_run) {
   std::printf("%s %s the target %d\n", fleet.id.str().c_str(), dry_run ? "would get" : "gets",
               target);
   if (dry_run) return {};
-  TRY(it.calls.perform(wire::query_of(launch::set_capacity(fleet, {.target = target}))));
+  TRY(it.calls.perform(launch::set_capacity(fleet, {.target = target})));
   return {};
 }
 

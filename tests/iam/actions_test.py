@@ -87,7 +87,7 @@ def batch_encoders():
     """Functions of aws/formats/batch.hpp by name and kind of argument -> actions."""
     source = text(ROOT / "agent/aws/formats/batch.cpp")
     made = {}
-    for name, body in re.findall(r"^BatchCall (\w+)\([^)]*\) \{(.*?)\n\}", source, re.S | re.M):
+    for name, body in re.findall(r"^AwsCommand (\w+)\([^)]*\) \{(.*?)\n\}", source, re.S | re.M):
         made.setdefault(name, set()).update(
             f"batch:{action}" for action in re.findall(r'call\("(\w+)"', body))
     assert len(made) >= 8, made
@@ -133,7 +133,7 @@ def calls_of(files):
             note(S3_CALLS["remove"])
         elif "s3::Request" in source:
             note({"s3:GetObject"})  # of the data plane, which only reads
-        if "wire::query_of(launch::" in source:
+        if re.search(r"\b(?:perform|ask|query_of)\(\s*launch::", source):
             note(launch_requests())
         if "wire::describe_history(" in source:
             note(histories())

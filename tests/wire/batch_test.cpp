@@ -27,26 +27,26 @@ const BatchDefinition definition{.name = "train",
 
 TEST(BatchRequests, AreWhatTheCommandTakes) {
   EXPECT_EQ(as_http(create(environment)).target, "/v1/createcomputeenvironment");
-  const auto text = command_of({"SubmitJob", R"({"jobName":"it's"})"});
+  const auto text = command_of({"batch", "SubmitJob", R"({"jobName":"it's"})"});
   EXPECT_EQ(text, "aws batch submit-job --cli-input-json '{\n  \"jobName\": \"it'\\''s\"\n}'");
 }
 
 TEST(BatchRequests, SubmitAnArrayOnlyFromTwoOn) {
-  EXPECT_FALSE(Json::parse(submit({.name = "a", .size = 1}).body).contains("arrayProperties"));
-  EXPECT_EQ(Json::parse(submit({.name = "a", .size = 2}).body)["arrayProperties"]["size"], 2);
+  EXPECT_FALSE(Json::parse(submit({.name = "a", .size = 1}).input).contains("arrayProperties"));
+  EXPECT_EQ(Json::parse(submit({.name = "a", .size = 2}).input)["arrayProperties"]["size"], 2);
   EXPECT_EQ(submit({}).repeatable, Repeatable::No);
 }
 
 TEST(BatchRequests, TryAReclaimedHostAgainAndAFailedScriptNot) {
-  const auto retry = Json::parse(register_definition(definition).body)["retryStrategy"];
+  const auto retry = Json::parse(register_definition(definition).input)["retryStrategy"];
   EXPECT_EQ(retry, Json::parse(R"({"attempts": 3, "evaluateOnExit": [
       {"onStatusReason": "Host EC2*", "action": "RETRY"},
       {"onExitCode": "75", "action": "RETRY"}, {"onReason": "*", "action": "EXIT"}]})"));
 }
 
 // AWS's answer has more in it, and actions in lower case.
-Json as_described(const BatchCall& call, const char* list, Json more) {
-  Json row = Json::parse(call.body);
+Json as_described(const AwsCommand& call, const char* list, Json more) {
+  Json row = Json::parse(call.input);
   row.update(more);
   return {{list, Json::array({row})}};
 }
@@ -62,7 +62,7 @@ TEST(BatchAnswers, TellWhetherAnythingHasToChange) {
   answer["computeEnvironments"][0]["computeResources"]["maxvCpus"] = 8;
   answer["computeEnvironments"][0]["state"] = "DISABLED";
   found = decode_environment(answer.dump(), environment);
-  EXPECT_EQ(Json::parse(update(environment, **found).body),
+  EXPECT_EQ(Json::parse(update(environment, **found).input),
             Json::parse(R"({"computeEnvironment": "spot", "state": "ENABLED",
                             "computeResources": {"maxvCpus": 16}})"));
 
@@ -89,7 +89,7 @@ TEST(BatchAnswers, ListsOfAnEnvironmentAreSets) {
   there["subnets"] = {"subnet-1", "subnet-2", "subnet-3"};
   const auto found = *decode_environment(answer.dump(), wanted);
   EXPECT_EQ(found->differs, std::set<std::string>{"subnets"});
-  const Json sent = Json::parse(update(wanted, *found).body);
+  const Json sent = Json::parse(update(wanted, *found).input);
   EXPECT_FALSE(sent.contains("state"));
   EXPECT_EQ(sent["computeResources"], Json({{"subnets", {"subnet-2", "subnet-1"}}}));
 }
@@ -104,7 +104,7 @@ TEST(BatchAnswers, AQueueIsAsWantedWithItsOneEnvironment) {
   answer["jobQueues"][0]["computeEnvironmentOrder"].push_back(order);
   const auto found = *decode_queue(answer.dump(), queue);
   EXPECT_EQ(found->differs, std::set<std::string>{"computeEnvironmentOrder"});
-  EXPECT_FALSE(Json::parse(update(queue, *found).body).contains("priority"));
+  EXPECT_FALSE(Json::parse(update(queue, *found).input).contains("priority"));
   EXPECT_FALSE(*decode_queue(R"({"jobQueues": []})", queue));
 }
 

@@ -49,20 +49,26 @@ Query query_of(const AwsCommand& command) {
   return query;
 }
 
-std::string command_of(std::string_view service, std::string_view action, std::string_view input) {
+HttpCall as_http(const AwsCommand& command) {
+  if (command.service != "batch") return as_http(query_of(command));
+  return {.service = command.service,
+          .action = command.action,
+          .target = "/v1/" + lower_case(command.action),
+          .headers = {{"Content-Type", "application/json"}},
+          .body = command.input,
+          .repeatable = command.repeatable};
+}
+
+std::string command_of(const AwsCommand& command) {
   std::string name;
-  for (const char letter : action) {
+  for (const char letter : command.action) {
     const bool capital = letter >= 'A' && letter <= 'Z';
     if (capital && !name.empty()) name += '-';
     name += capital ? static_cast<char>(letter - 'A' + 'a') : letter;
   }
-  const OrderedJson body = parsed_ordered_json(input);
+  const OrderedJson body = parsed_ordered_json(command.input);
   const std::string text = json_text(body, 2);
-  return "aws " + std::string(service) + " " + name + " --cli-input-json " + shell_quoted(text);
-}
-
-std::string command_of(const AwsCommand& command) {
-  return command_of(command.service, command.action, command.input);
+  return "aws " + command.service + " " + name + " --cli-input-json " + shell_quoted(text);
 }
 
 }  // namespace spotter::wire

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <climits>
 
-#include "agent/aws/formats/aws_command.hpp"
 #include "agent/base/json.hpp"
 #include "agent/base/text.hpp"
 
 namespace spotter::wire {
 namespace {
 
-BatchCall call(std::string action, const Json& body, Repeatable repeatable = Repeatable::Read) {
-  return {std::move(action), json_text(body), repeatable};
+AwsCommand call(std::string action, const Json& body, Repeatable repeatable = Repeatable::Read) {
+  return {"batch", std::move(action), json_text(body), repeatable};
 }
 
 // "lt-0123:7" -> an id and a version; a name likewise.
@@ -155,8 +154,8 @@ Result<std::vector<Json>> list_of(std::string_view json, const char* name) {
   return list->get<std::vector<Json>>();
 }
 
-BatchTags tags_of(const Json& it) {
-  BatchTags tags;
+Tags tags_of(const Json& it) {
+  Tags tags;
   for (const auto& [key, value] : object_field(it, "tags").items())
     if (value.is_string()) tags[key] = value.get<std::string>();
   return tags;
@@ -202,20 +201,7 @@ Result<std::vector<BatchJob>> jobs_of(std::string_view json, const char* name) {
 
 }  // namespace
 
-HttpCall as_http(const BatchCall& call) {
-  return {.service = "batch",
-          .action = call.action,
-          .target = "/v1/" + lower_case(call.action),
-          .headers = {{"Content-Type", "application/json"}},
-          .body = call.body,
-          .repeatable = call.repeatable};
-}
-
-std::string command_of(const BatchCall& call) {
-  return command_of("batch", call.action, call.body);
-}
-
-BatchCall create(const BatchEnvironment& it) {
+AwsCommand create(const BatchEnvironment& it) {
   Json body = {{"computeEnvironmentName", it.name},
                {"type", "MANAGED"},
                {"state", "ENABLED"},
@@ -225,7 +211,7 @@ BatchCall create(const BatchEnvironment& it) {
   return call("CreateComputeEnvironment", body, Repeatable::Token);  // by its name
 }
 
-BatchCall update(const BatchEnvironment& it, const BatchResource& there) {
+AwsCommand update(const BatchEnvironment& it, const BatchResource& there) {
   Json body = only(settings_of(it), there.differs);
   body["computeEnvironment"] = it.name;
   const Json resources = only(resources_of(it), there.differs);
@@ -233,7 +219,7 @@ BatchCall update(const BatchEnvironment& it, const BatchResource& there) {
   return call("UpdateComputeEnvironment", body, Repeatable::Token);
 }
 
-BatchCall create(const BatchQueue& it) {
+AwsCommand create(const BatchQueue& it) {
   return call("CreateJobQueue",
               {{"jobQueueName", it.name},
                {"state", "ENABLED"},
@@ -243,7 +229,7 @@ BatchCall create(const BatchQueue& it) {
               Repeatable::Token);
 }
 
-BatchCall update(const BatchQueue& it, const BatchResource& there) {
+AwsCommand update(const BatchQueue& it, const BatchResource& there) {
   Json body = only(
       {{"state", "ENABLED"}, {"priority", it.priority}, {"computeEnvironmentOrder", order_of(it)}},
       there.differs);
@@ -251,12 +237,12 @@ BatchCall update(const BatchQueue& it, const BatchResource& there) {
   return call("UpdateJobQueue", body, Repeatable::Token);
 }
 
-BatchCall register_definition(const BatchDefinition& it) {
+AwsCommand register_definition(const BatchDefinition& it) {
   // A second revision of the same content does no harm.
   return call("RegisterJobDefinition", document_of(it), Repeatable::Token);
 }
 
-BatchCall submit(const BatchSubmission& it) {
+AwsCommand submit(const BatchSubmission& it) {
   Json body = {{"jobName", it.name},
                {"jobQueue", it.queue},
                {"jobDefinition", it.definition},
@@ -267,35 +253,35 @@ BatchCall submit(const BatchSubmission& it) {
   return call("SubmitJob", body, Repeatable::No);
 }
 
-BatchCall terminate(const std::string& job, const std::string& reason) {
+AwsCommand terminate(const std::string& job, const std::string& reason) {
   return call("TerminateJob", {{"jobId", job}, {"reason", reason}}, Repeatable::Token);
 }
 
-BatchCall describe_environment(const std::string& name) {
+AwsCommand describe_environment(const std::string& name) {
   return call("DescribeComputeEnvironments", {{"computeEnvironments", Json::array({name})}});
 }
 
-BatchCall describe_queue(const std::string& name) {
+AwsCommand describe_queue(const std::string& name) {
   return call("DescribeJobQueues", {{"jobQueues", Json::array({name})}});
 }
 
-BatchCall describe_definitions(const std::string& name) {
+AwsCommand describe_definitions(const std::string& name) {
   return call("DescribeJobDefinitions", {{"jobDefinitionName", name}, {"status", "ACTIVE"}});
 }
 
-BatchCall describe_jobs(const std::vector<std::string>& ids) {
+AwsCommand describe_jobs(const std::vector<std::string>& ids) {
   return call("DescribeJobs", {{"jobs", ids}});
 }
 
-BatchCall list_jobs(const std::string& queue, const std::string& name, const std::string& token) {
+AwsCommand list_jobs(const std::string& queue, const std::string& name, const std::string& token) {
   const Json filter = {{"name", "JOB_NAME"}, {"values", Json::array({name})}};
   Json body = {{"jobQueue", queue}, {"filters", Json::array({filter})}};
   if (!token.empty()) body["nextToken"] = token;
   return call("ListJobs", body);
 }
 
-BatchCall list_children(const std::string& array, const std::string& status,
-                        const std::string& token) {
+AwsCommand list_children(const std::string& array, const std::string& status,
+                         const std::string& token) {
   Json body = {{"arrayJobId", array}, {"jobStatus", status}};
   if (!token.empty()) body["nextToken"] = token;
   return call("ListJobs", body);

@@ -5,15 +5,13 @@
 #include <chrono>
 #include <set>
 
-#include "agent/aws/formats/services.hpp"
+#include "agent/aws/formats/aws_command.hpp"
 
 namespace spotter::wire {
 
 // The exit status of `spotter run` when it was interrupted and is to be run again (EX_TEMPFAIL of
 // sysexits.h). The retry strategy knows it.
 inline constexpr int interrupted_exit_code = 75;
-
-using BatchTags = std::map<std::string, std::string>;
 
 // Managed, of spot instances, from 0 vCPUs up.
 struct BatchEnvironment {
@@ -25,14 +23,14 @@ struct BatchEnvironment {
   std::string instance_role;
   std::string service_role;     // empty: Batch's service-linked role
   std::string launch_template;  // lt-... or a name, either with :VERSION; empty: none
-  BatchTags tags;
+  Tags tags;
 };
 
 struct BatchQueue {
   std::string name;
   int priority = 1;
   std::string environment;  // name
-  BatchTags tags;
+  Tags tags;
 };
 
 // A folder of the container, from EFS or from its host.
@@ -58,7 +56,7 @@ struct BatchDefinition {
   std::vector<BatchVolume> volumes;
   std::string job_role;  // ARN; empty: none
   std::optional<std::chrono::seconds> timeout;
-  BatchTags tags;
+  Tags tags;
 };
 
 struct BatchSubmission {
@@ -67,7 +65,7 @@ struct BatchSubmission {
   std::string definition;  // name, or the ARN of a revision
   std::size_t size = 1;    // an array from 2 on
   std::map<std::string, std::string> environment;
-  BatchTags tags;
+  Tags tags;
 };
 
 // An environment or a queue as it is.
@@ -76,7 +74,7 @@ struct BatchResource {
   std::string status;  // CREATING UPDATING VALID INVALID DELETING DELETED
   std::string reason;
   std::set<std::string> differs = {};  // names of its settings that are not as wanted
-  BatchTags tags = {};
+  Tags tags = {};
 };
 
 struct BatchJob {
@@ -90,7 +88,7 @@ struct BatchJob {
   std::size_t size = 0;                            // of an array
   std::map<std::string, std::size_t> children;     // of an array: status -> how many
   std::map<std::string, std::string> environment;  // what DescribeJobs shows
-  BatchTags tags;                                  // and shows alone
+  Tags tags;                                       // and shows alone
 };
 
 // AWS Batch: values -> requests, answers -> values. REST-JSON: POST /v1/ACTION. No I/O.
@@ -98,37 +96,27 @@ struct BatchJob {
 // A decoder skips what it does not know, and fails on an answer that is no JSON object or lacks
 // what it needs. Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_Operations.html
 
-struct BatchCall {
-  std::string action;  // SubmitJob
-  std::string body;    // a JSON object
-  Repeatable repeatable = Repeatable::Read;
-};
-
-HttpCall as_http(const BatchCall& call);
-// The same for a person's shell: aws batch submit-job --cli-input-json '{...}'
-std::string command_of(const BatchCall& call);
-
-BatchCall create(const BatchEnvironment& environment);
+AwsCommand create(const BatchEnvironment& environment);
 // Sends only what differs: some settings Batch changes only by replacing the hosts, and some only
 // where it works with its own role.
 // https://docs.aws.amazon.com/batch/latest/userguide/updating-compute-environments.html
-BatchCall update(const BatchEnvironment& environment, const BatchResource& there);
-BatchCall create(const BatchQueue& queue);
-BatchCall update(const BatchQueue& queue, const BatchResource& there);
+AwsCommand update(const BatchEnvironment& environment, const BatchResource& there);
+AwsCommand create(const BatchQueue& queue);
+AwsCommand update(const BatchQueue& queue, const BatchResource& there);
 // Tries again when the host was reclaimed or the program exits with interrupted_exit_code, never
 // when it failed by itself.
-BatchCall register_definition(const BatchDefinition& definition);
-BatchCall submit(const BatchSubmission& submission);
-BatchCall terminate(const std::string& job, const std::string& reason);
+AwsCommand register_definition(const BatchDefinition& definition);
+AwsCommand submit(const BatchSubmission& submission);
+AwsCommand terminate(const std::string& job, const std::string& reason);
 
-BatchCall describe_environment(const std::string& name);
-BatchCall describe_queue(const std::string& name);
-BatchCall describe_definitions(const std::string& name);  // the active ones
-BatchCall describe_jobs(const std::vector<std::string>& ids);
+AwsCommand describe_environment(const std::string& name);
+AwsCommand describe_queue(const std::string& name);
+AwsCommand describe_definitions(const std::string& name);  // the active ones
+AwsCommand describe_jobs(const std::vector<std::string>& ids);
 // Jobs of any status, the newest first. `name` may end in '*'.
-BatchCall list_jobs(const std::string& queue, const std::string& name, const std::string& token);
-BatchCall list_children(const std::string& array, const std::string& status,
-                        const std::string& token);
+AwsCommand list_jobs(const std::string& queue, const std::string& name, const std::string& token);
+AwsCommand list_children(const std::string& array, const std::string& status,
+                         const std::string& token);
 
 // Nothing: there is none of that name.
 Result<std::optional<BatchResource>> decode_environment(std::string_view json,
