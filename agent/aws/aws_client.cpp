@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "agent/aws/formats/iam.hpp"
+#include "agent/aws/formats/sigv4.hpp"
 #include "agent/base/text.hpp"
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"
@@ -42,11 +43,6 @@ Duration pause_before(const RetryPolicy& policy, const CallError& error, int ret
   return asked ? std::clamp(Duration(*asked), own, own + policy.longest_hint) : own;
 }
 
-void sign(io::HttpRequest& request, const wire::Credentials& credentials,
-          const SigningScope& scope) {
-  wire::sign(request.headers, request.method, request.url, request.body, credentials, scope);
-}
-
 namespace {
 
 using wire::Repeatable;
@@ -54,13 +50,9 @@ using Kind = CallError::Kind;
 using Steady = std::chrono::steady_clock;
 
 CallError from_response(const io::HttpResponse& response) {
-  const auto header = [&](const char* name) {
-    const auto at = response.headers.find(name);
-    return at == response.headers.end() ? std::string() : at->second;
-  };
-  CallError error = wire::parse_error(response.body, header("x-amzn-errortype"));
+  CallError error = wire::parse_error(response.body, response.header("x-amzn-errortype"));
   error.kind = wire::classify(response.status, error.code);
-  error.retry_after = header("x-amz-retry-after");
+  error.retry_after = response.header("x-amz-retry-after");
   error.status = response.status;
   return error;
 }
@@ -183,8 +175,10 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const wire::H
       call.repeatable == Repeatable::No ? left : std::min(left, settings_.retry.longest_attempt);
   request.connect_timeout = std::min(request.connect_timeout, request.timeout);
   const auto skew = skew_;
-  const SigningScope scope{call.service, region.str(), now()};
-  sign(request, *keys, scope);
+  // With the time handed in: libcurl's own signer takes the machine's clock, which on a freshly
+  // resumed instance may be wrong.
+  wire::sign(request.headers, request.method, request.url, request.body, *keys,
+             {call.service, region.str(), now()});
   Result<io::HttpResponse, CallError> response = co_await http_.send(std::move(request));
   if (!response) co_return tl::unexpected(std::move(response.error()));
   note_time(*response);
@@ -199,17 +193,13 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const wire::H
 // such steps.
 void AwsClient::note_time(const io::HttpResponse& response) {
   constexpr std::chrono::seconds of_the_network{5};
-  const auto header = response.headers.find("date");
-  if (header == response.headers.end()) return;
-  const auto date = wire::parse_http_date(header->second);
+  const auto date = wire::parse_http_date(response.header("date"));
   if (date && std::chrono::abs(*date - aws_time()) > of_the_network)
     ahead_ = *date - settings_.clock();
 }
 
 void AwsClient::learn_clock(const io::HttpResponse& response, std::chrono::seconds skew) {
-  const auto header = response.headers.find("date");
-  if (header == response.headers.end()) return;
-  const auto date = wire::parse_http_date(header->second);
+  const auto date = wire::parse_http_date(response.header("date"));
   if (!date) return;
   const auto signed_at = settings_.clock() + skew;
   clock_was_wrong_ = std::chrono::abs(*date - signed_at) > settings_.retry.tolerated_skew;

@@ -14,7 +14,6 @@
 #include "agent/aws/formats/imds.hpp"
 #include "agent/aws/formats/pages.hpp"
 #include "agent/aws/formats/services.hpp"
-#include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/s3/keys.hpp"
 #include "agent/aws/settings/credentials.hpp"
 #include "agent/aws/settings/settings.hpp"
@@ -45,16 +44,6 @@ RetryPolicy retry_policy(const Environment& environment);
 // reason.
 Duration pause_before(const RetryPolicy& policy, const CallError& error, int retry,
                       std::mt19937_64& random);
-
-// Signature Version 4, with the time handed in: libcurl's own signer takes the machine's clock,
-// which on a freshly resumed instance may be wrong. Source:
-// https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html
-
-using wire::SigningScope;
-
-// wire::sign() of a request. The URL's query must be sorted and escaped already.
-void sign(io::HttpRequest& request, const wire::Credentials& credentials,
-          const SigningScope& scope);
 
 // Calls to AWS: signed, retried as the SDKs' standard mode does, but for its quota, within a
 // deadline.

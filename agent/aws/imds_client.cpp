@@ -40,9 +40,7 @@ auto read(const ImdsClient::Answer& answer, const char* what, Parse parse)
 
 // Without a Date the local clock has to do: a notice must not be lost for it.
 wire::WallTime date_of(const io::HttpResponse& response) {
-  const auto header = response.headers.find("date");
-  if (header != response.headers.end())
-    if (const auto date = wire::parse_http_date(header->second)) return *date;
+  if (const auto date = wire::parse_http_date(response.header("date"))) return *date;
   return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
 }
 

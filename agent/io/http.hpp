@@ -34,6 +34,11 @@ struct HttpResponse {
   std::string body;
   // CLOCK_BOOTTIME when the answer's last byte was here: comparable with spotter::Time.
   std::chrono::milliseconds received_at{0};
+
+  std::string header(const char* name) const {  // empty: there is none
+    const auto at = headers.find(name);
+    return at == headers.end() ? std::string() : at->second;
+  }
 };
 
 // Threading: used only from handlers of the one io_context, which a single thread runs.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/settings/credentials.hpp"
 #include "tests/net/server.hpp"
 
@@ -24,9 +25,8 @@ using Variables = std::map<std::string, std::string, std::less<>>;
 Environment with(Variables variables) { return Environment(std::move(variables)); }
 
 std::string signature_of(io::HttpRequest request, const std::string& service) {
-  const SigningScope scope{service, "us-west-2",
-                           wire::parse_rfc3339("2026-11-21T10:15:30Z").value()};
-  sign(request, example, scope);
+  wire::sign(request.headers, request.method, request.url, request.body, example,
+             {service, "us-west-2", wire::parse_rfc3339("2026-11-21T10:15:30Z").value()});
   const std::string authorization = request.headers.back().second;
   return authorization.substr(authorization.find("SignedHeaders="));
 }
