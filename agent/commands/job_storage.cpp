@@ -204,14 +204,14 @@ bool has_plain_name(const fs::path& file) {
 }
 
 s3::Checksum checksum_of(const launch::SentPackage& package) {
-  return {s3::Checksum::Kind::Sha256, launch::bytes_of_hex(package.sha256)};
+  return {"x-amz-checksum-sha256", launch::bytes_of_hex(package.sha256)};
 }
 
 // S3 may have another kind of checksum: then the bytes are fetched.
 Result<bool, s3::Failure> is_the_same(s3::Client& client, const s3::Object& object,
                                       const launch::SentPackage& package) {
-  if (object.checksum.kind == s3::Checksum::Kind::Sha256)
-    return object.checksum.value == checksum_of(package).value;
+  const auto ours = checksum_of(package);
+  if (object.checksum.header == ours.header) return object.checksum.value == ours.value;
   if (object.size > package_limit) return false;
   std::string bytes(object.size, '\0');
   TRY(client.perform({.bucket = object.bucket,

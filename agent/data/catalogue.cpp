@@ -419,7 +419,7 @@ void Catalogue::look_at(std::size_t index) {
     known.etag = etag;
     if (const auto modified = wire::parse_http_date(answer->header("last-modified")))
       known.modified = modified->time_since_epoch().count();
-    known.checksum = s3::checksum_of(*answer).kind != s3::Checksum::Kind::None;
+    known.checksum = !s3::checksum_of(*answer).header.empty();
     --open_;
     look_further();
   });

@@ -91,44 +91,42 @@ std::unique_ptr<Digest::Sum> make() {
   return std::make_unique<Its>();
 }
 
-using Kind = Checksum::Kind;
 struct Known {
   std::string_view header;
-  Kind kind;
   std::size_t size;
   std::unique_ptr<Digest::Sum> (*make)();
 };
 // An object has one of them; its MD5, if it has that, beside another.
 constexpr std::array known{
-    Known{"x-amz-checksum-crc64nvme", Kind::Crc64Nvme, 8, make<Crc<&crc64nvme, std::uint64_t>>},
-    Known{"x-amz-checksum-crc32c", Kind::Crc32c, 4, make<Crc<&crc32c, std::uint32_t>>},
-    Known{"x-amz-checksum-crc32", Kind::Crc32, 4, make<Crc<&crc32_of, std::uint32_t>>},
-    Known{"x-amz-checksum-xxhash3", Kind::Xxh3, 8,
+    Known{"x-amz-checksum-crc64nvme", 8, make<Crc<&crc64nvme, std::uint64_t>>},
+    Known{"x-amz-checksum-crc32c", 4, make<Crc<&crc32c, std::uint32_t>>},
+    Known{"x-amz-checksum-crc32", 4, make<Crc<&crc32_of, std::uint32_t>>},
+    Known{"x-amz-checksum-xxhash3", 8,
           make<Xxh<&XXH3_createState, &XXH3_64bits_reset, &XXH3_64bits_update, &XXH3_64bits_digest,
                    &XXH3_freeState>>},
-    Known{"x-amz-checksum-xxhash64", Kind::Xxh64, 8,
+    Known{"x-amz-checksum-xxhash64", 8,
           make<Xxh<&XXH64_createState, &reset_64, &XXH64_update, &XXH64_digest, &XXH64_freeState>>},
-    Known{"x-amz-checksum-xxhash128", Kind::Xxh128, 16,
+    Known{"x-amz-checksum-xxhash128", 16,
           make<Xxh<&XXH3_createState, &XXH3_128bits_reset, &XXH3_128bits_update,
                    &XXH3_128bits_digest, &XXH3_freeState>>},
-    Known{"x-amz-checksum-sha256", Kind::Sha256, 32, make<Evp<&EVP_sha256>>},
-    Known{"x-amz-checksum-sha1", Kind::Sha1, 20, make<Evp<&EVP_sha1>>},
-    Known{"x-amz-checksum-sha512", Kind::Sha512, 64, make<Evp<&EVP_sha512>>},
-    Known{"x-amz-checksum-md5", Kind::Md5, 16, make<Evp<&EVP_md5>>}};
+    Known{"x-amz-checksum-sha256", 32, make<Evp<&EVP_sha256>>},
+    Known{"x-amz-checksum-sha1", 20, make<Evp<&EVP_sha1>>},
+    Known{"x-amz-checksum-sha512", 64, make<Evp<&EVP_sha512>>},
+    Known{"x-amz-checksum-md5", 16, make<Evp<&EVP_md5>>}};
 
-// Null: of a kind that is none of them.
-std::unique_ptr<Digest::Sum> sum_of(Kind kind) {
-  const auto its = std::ranges::find(known, kind, &Known::kind);
+// Null: it is none of them.
+std::unique_ptr<Digest::Sum> sum_of(std::string_view header) {
+  const auto its = std::ranges::find(known, header, &Known::header);
   return its == known.end() ? nullptr : its->make();
 }
 
 }  // namespace
 
 Checksum checksum_of(const Answer& answer) {
-  for (const auto& [header, kind, size, make] : known) {
+  for (const auto& [header, size, make] : known) {
     auto text = answer.header(header);
     const auto dash = text.find('-');  // base64 has none
-    Checksum checksum{.kind = kind};
+    Checksum checksum{.header = header};
     if (dash != text.npos) {
       const auto parts = wire::parse_count(text.substr(dash + 1));
       checksum.parts = parts.value_or(0);
@@ -155,8 +153,8 @@ std::string bytes_of(std::uint32_t sum) { return big_endian(sum, 4); }
 
 Digest::Digest(Checksum expected) : expected_(std::move(expected)) {
   if (expected_.lacks_borders()) return;
-  sum_ = sum_of(expected_.kind);
-  if (expected_.parts > 0) outer_ = sum_of(expected_.kind);
+  sum_ = sum_of(expected_.header);
+  if (expected_.parts > 0) outer_ = sum_of(expected_.header);
 }
 Digest::~Digest() = default;
 Digest::Digest(Digest&&) noexcept = default;

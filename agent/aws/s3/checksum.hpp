@@ -9,21 +9,8 @@
 namespace spotter::s3 {
 
 struct Checksum {
-  enum class Kind : std::uint8_t {
-    None,  // S3 has none, or one that is not known here
-    Crc32c,
-    Crc32,
-    Crc64Nvme,
-    Xxh3,
-    Xxh64,
-    Xxh128,
-    Md5,
-    Sha1,
-    Sha256,
-    Sha512,
-  };
-  Kind kind = Kind::None;
-  std::string value{};  // binary
+  std::string_view header{};  // empty: S3 has none, or one that is not known here
+  std::string value{};        // binary
   // The number of parts of a multipart upload whose checksum is one of its parts' checksums
   // ("...-3"). 0: the checksum is of the bytes themselves.
   std::uint64_t parts = 0;

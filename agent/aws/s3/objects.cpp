@@ -316,8 +316,8 @@ Request put_request(const wire::S3Location& location, std::string_view bytes,
                     const Checksum& expected) {
   Request request{.method = "PUT", .bucket = location.bucket, .key = location.key, .body = bytes};
   request.headers.emplace_back(writer_header, writer);
-  if (expected.kind == Checksum::Kind::Sha256)
-    request.headers.emplace_back("x-amz-checksum-sha256", wire::to_base64(expected.value));
+  if (!expected.header.empty())
+    request.headers.emplace_back(expected.header, wire::to_base64(expected.value));
   else
     request.headers.emplace_back("x-amz-checksum-crc32c",
                                  wire::to_base64(bytes_of(crc32c(0, bytes))));

@@ -53,7 +53,7 @@ struct Condition {
 
 // At once, so for some MiB at most. The ETag of the new object. With a condition, a lost answer is
 // settled by looking: whether we were the ones who wrote it. S3 refuses bytes that do not have the
-// `expected` checksum, of SHA-256, and keeps it; without one CRC-32C is sent.
+// `expected` checksum, and keeps it; without one CRC-32C is sent.
 Result<std::string, Failure> put(Client& client, const wire::S3Location& location,
                                  std::string_view bytes, const Condition& condition = {},
                                  const Checksum& expected = {});
