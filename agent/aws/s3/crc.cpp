@@ -15,16 +15,32 @@
 namespace spotter::s3 {
 namespace {
 
-constexpr std::array<std::uint32_t, 256> make_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < table.size(); ++i) {
-    std::uint32_t value = i;
-    for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) != 0 ? 0x82F63B78U : 0U);
-    table[i] = value;
-  }
-  return table;
+constexpr std::uint32_t castagnoli = 0x82F63B78U;
+// https://reveng.sourceforge.io/crc-catalogue/all.htm#crc.cat.crc-64-nvme
+constexpr std::uint64_t nvme = 0x9A6C9329AC4BC9B5U;
+
+// The highest bit stands for x^0, here and below.
+template <auto polynomial>
+constexpr auto times_x(decltype(polynomial) value) {
+  return (value >> 1) ^ ((value & 1) != 0 ? polynomial : 0U);
 }
-constexpr std::array<std::uint32_t, 256> table = make_table();
+
+template <auto polynomial, class Word = decltype(polynomial)>
+constexpr std::array<Word, 256> table = [] {
+  std::array<Word, 256> all{};
+  for (Word i = 0; i < all.size(); ++i) {
+    all[i] = i;
+    for (int bit = 0; bit < 8; ++bit) all[i] = times_x<polynomial>(all[i]);
+  }
+  return all;
+}();
+
+template <auto polynomial>
+auto go_on(decltype(polynomial) crc, std::string_view bytes) {
+  for (const char each : bytes)
+    crc = (crc >> 8) ^ table<polynomial>[(crc ^ static_cast<unsigned char>(each)) & 255];
+  return crc;
+}
 
 #if defined(__x86_64__)
 
@@ -75,10 +91,7 @@ std::uint32_t by_instruction(std::uint32_t before, std::string_view bytes) {
 }  // namespace
 
 std::uint32_t crc32c_by_table(std::uint32_t before, std::string_view bytes) {
-  std::uint32_t crc = ~before;
-  for (const char each : bytes)
-    crc = (crc >> 8) ^ table[(crc ^ static_cast<unsigned char>(each)) & 255];
-  return ~crc;
+  return ~go_on<castagnoli>(~before, bytes);
 }
 
 std::uint32_t crc32c(std::uint32_t before, std::string_view bytes) {
@@ -87,31 +100,6 @@ std::uint32_t crc32c(std::uint32_t before, std::string_view bytes) {
 }
 
 namespace {
-
-// Bit i stands for x^(63 - i), here and below.
-// https://reveng.sourceforge.io/crc-catalogue/all.htm#crc.cat.crc-64-nvme
-constexpr std::uint64_t polynomial = 0x9A6C9329AC4BC9B5U;
-
-constexpr std::uint64_t times_x(std::uint64_t value) {
-  return (value >> 1) ^ ((value & 1) != 0 ? polynomial : 0U);
-}
-
-constexpr std::array<std::uint64_t, 256> make_table64() {
-  std::array<std::uint64_t, 256> table64{};
-  for (std::uint64_t i = 0; i < table64.size(); ++i) {
-    std::uint64_t value = i;
-    for (int bit = 0; bit < 8; ++bit) value = times_x(value);
-    table64[i] = value;
-  }
-  return table64;
-}
-constexpr std::array<std::uint64_t, 256> table64 = make_table64();
-
-std::uint64_t go_on(std::uint64_t crc, const char* at, std::size_t bytes) {
-  for (; bytes > 0; ++at, --bytes)
-    crc = (crc >> 8) ^ table64[(crc ^ static_cast<unsigned char>(*at)) & 255];
-  return crc;
-}
 
 #if defined(__x86_64__)
 
@@ -122,7 +110,7 @@ constexpr std::size_t worth_multiplying = 2 * step_bytes;  // of fewer bytes the
 // x^n modulo the polynomial.
 constexpr std::uint64_t power(int n) {
   std::uint64_t value = std::uint64_t{1} << 63;
-  for (int i = 0; i < n; ++i) value = times_x(value);
+  for (int i = 0; i < n; ++i) value = times_x<nvme>(value);
   return value;
 }
 
@@ -161,7 +149,7 @@ __attribute__((target("pclmul,sse4.1"))) std::uint64_t by_multiplication(std::ui
     whole = _mm_xor_si128(moved<8 * lane_bytes>(whole), lanes[i]);
   std::array<char, lane_bytes> rest{};
   _mm_storeu_si128(reinterpret_cast<__m128i*>(rest.data()), whole);
-  return go_on(go_on(0, rest.data(), rest.size()), at, bytes);
+  return go_on<nvme>(go_on<nvme>(0, {rest.data(), rest.size()}), {at, bytes});
 }
 
 #else
@@ -169,7 +157,7 @@ __attribute__((target("pclmul,sse4.1"))) std::uint64_t by_multiplication(std::ui
 constexpr std::size_t worth_multiplying = ~std::size_t{0};
 bool can_multiply() { return false; }
 std::uint64_t by_multiplication(std::uint64_t crc, const char* at, std::size_t bytes) {
-  return go_on(crc, at, bytes);
+  return go_on<nvme>(crc, {at, bytes});
 }
 
 #endif
@@ -177,7 +165,7 @@ std::uint64_t by_multiplication(std::uint64_t crc, const char* at, std::size_t b
 }  // namespace
 
 std::uint64_t crc64nvme_by_table(std::uint64_t before, std::string_view bytes) {
-  return ~go_on(~before, bytes.data(), bytes.size());
+  return ~go_on<nvme>(~before, bytes);
 }
 
 std::uint64_t crc64nvme(std::uint64_t before, std::string_view bytes) {
