@@ -99,40 +99,6 @@ std::string first_line(const wire::Channel& channel, const Listing& listing) {
   return wire::json_text(header) + "\n";
 }
 
-// Takes the lines of a file one by one.
-class Decoder {
- public:
-  explicit Decoder(const wire::Channel& channel) : channel_(channel) {}
-
-  Result<void> add(std::string_view text) {
-    const Json line = wire::parsed_json(text);
-    if (!begun_) {
-      if (auto later = wire::newer(line, "format", known_format, "it")) {
-        is_newer = true;
-        return failure(later->message);
-      }
-      auto prefix = prefix_of(channel_, line);
-      if (!prefix) return failure("it is of another source");
-      listing.prefix = std::move(*prefix);
-      begun_ = true;
-      return {};
-    }
-    auto entry = entry_of(line);
-    const auto number = listing.entries.size() + 2;
-    if (!entry) return failure("line " + std::to_string(number) + " is no object");
-    listing.entries.push_back(std::move(*entry));
-    return {};
-  }
-  bool begun() const { return begun_; }
-
-  Listing listing;
-  bool is_newer = false;
-
- private:
-  const wire::Channel& channel_;
-  bool begun_ = false;
-};
-
 constexpr std::uint64_t longest_manifest = 1U << 30;
 
 // Consoles make a "folder" as an object without content, which is no data.
@@ -171,18 +137,36 @@ Result<void> write_listing(const fs::path& path, const wire::Channel& channel,
 }
 
 Result<std::optional<Listing>> read_listing(const fs::path& path, const wire::Channel& channel) {
-  Decoder decoder(channel);
+  std::optional<Listing> listing;
+  bool is_newer = false;
+  const auto add = [&](std::string_view text) -> Result<void> {
+    const Json line = wire::parsed_json(text);
+    if (listing) {
+      auto entry = entry_of(line);
+      const auto number = listing->entries.size() + 2;
+      if (!entry) return failure("line " + std::to_string(number) + " is no object");
+      listing->entries.push_back(std::move(*entry));
+      return {};
+    }
+    auto later = wire::newer(line, "format", known_format, "it");
+    is_newer = later.has_value();
+    if (is_newer) return failure(later->message);
+    auto prefix = prefix_of(channel, line);
+    if (!prefix) return failure("it is of another source");
+    listing = Listing{.prefix = std::move(*prefix), .entries = {}};
+    return {};
+  };
   Result<void> good;
   const auto read = io::read_lines(path, longest_line, [&](std::string_view line, bool whole) {
-    good = whole ? decoder.add(line) : failure("its last line is cut off");
+    good = whole ? add(line) : failure("its last line is cut off");
     return good.has_value();
   });
   if (!read && read.error() == std::errc::no_such_file_or_directory) return std::nullopt;
   if (!read) return failure(path.string() + ": " + read.error().message());
-  if (good && !decoder.begun()) good = failure("it is empty");
-  if (good) return std::move(decoder.listing);
+  if (good && !listing) good = failure("it is empty");
+  if (good) return listing;
   const std::string why = "the frozen listing " + path.string() + ": " + good.error().message;
-  return failure(decoder.is_newer ? why : why + "; remove it to start over");
+  return failure(is_newer ? why : why + "; remove it to start over");
 }
 
 void Catalogue::fail(const std::string& what) {
