@@ -65,7 +65,7 @@ def encoders():
     requests = "".join(text(path)
                        for path in sorted((ROOT / "agent/aws/formats").glob("ec2_*.hpp")))
     for request, body in re.findall(r"struct (\w+) \{\s*\n(.*?)\n\}", requests, re.S):
-        if api := re.search(r'Api api\{(?:\.action = )?"(\w+)"(?:[^;]*\.service = "(\w+)")?', body):
+        if api := re.search(r'Api api\{[^"]*"(\w+)"(?:[^;]*\.service = "(\w+)")?', body):
             if api[2] != "sts":  # who one is, everybody may ask
                 ec2[request] = f"{api[2] or 'ec2'}:{api[1]}"
     services = text(ROOT / "agent/aws/formats/services.cpp")

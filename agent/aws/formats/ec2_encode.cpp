@@ -1,5 +1,9 @@
+#include <algorithm>
+#include <boost/pfr/core.hpp>
+
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/partition.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -24,49 +28,35 @@ class Builder {
                .repeatable = reads(api.action) ? Repeatable::Read : Repeatable::No,
                .parameters = {}} {}
 
-  Builder& put(const std::string& name, std::string_view value) {
-    if (!value.empty()) query_.parameters[name] = std::string(value);
-    return *this;
-  }
-  template <class Identifier>
-  requires requires(const Identifier& id) { id.view(); }
-  Builder& put(const std::string& name, const Identifier& id) { return put(name, id.view()); }
-  Builder& number(const std::string& name, std::uint64_t value) {
-    return put(name, std::to_string(value));
-  }
-  Builder& number(const std::string& name, const std::optional<std::uint64_t>& value) {
-    return value ? number(name, *value) : *this;
-  }
-  Builder& flag(const std::string& name, bool value) { return put(name, value ? "true" : "false"); }
-
-  template <class List>
-  Builder& list(const std::string& name, const List& values) {
-    int index = 0;
-    for (const auto& value : values) put(name + "." + std::to_string(++index), value);
-    return *this;
-  }
-  Builder& filters(const std::vector<Filter>& filters) {
-    int index = 0;
-    for (const Filter& filter : filters) {
-      const std::string prefix = "Filter." + std::to_string(++index);
-      put(prefix + ".Name", filter.name).list(prefix + ".Value", filter.values);
-    }
-    return *this;
-  }
-  // A tag's value may be empty, and is then sent as such.
-  Builder& tags(const std::string& name, const Tags& tags) {
-    int index = 0;
-    for (const auto& [key, value] : tags) {
-      const std::string prefix = name + "." + std::to_string(++index);
-      query_.parameters[prefix + ".Key"] = key;
-      query_.parameters[prefix + ".Value"] = value;
+  template <class Value>
+  Builder& put(const std::string& name, const Value& value) {
+    if constexpr (std::convertible_to<Value, std::string_view>) {
+      if (std::string_view text = value; !text.empty()) query_.parameters[name] = text;
+    } else if constexpr (requires { value.view(); }) {
+      put(name, value.view());
+    } else if constexpr (std::same_as<Value, bool>) {
+      put(name, value ? "true" : "false");
+    } else if constexpr (std::integral<Value>) {
+      put(name, std::to_string(std::max(value, Value{0})));  // an int is a capacity
+    } else if constexpr (std::same_as<Value, WallTime>) {
+      put(name, to_rfc3339(value));
+    } else if constexpr (requires { value.has_value(); }) {
+      if (value) put(name, *value);
+    } else if constexpr (std::same_as<Value, Filter>) {
+      put(name + ".Name", value.name).put(name + ".Value", value.values);
+    } else if constexpr (std::same_as<Value, Tags::value_type>) {  // its value may be empty
+      query_.parameters[name + ".Key"] = value.first;
+      query_.parameters[name + ".Value"] = value.second;
+    } else {
+      int index = 0;
+      for (const auto& each : value) put(name + "." + std::to_string(++index), each);
     }
     return *this;
   }
   Builder& tag_specification(const char* resource_type, const Tags& values) {
     if (values.empty()) return *this;
     put("TagSpecification.1.ResourceType", resource_type);
-    return tags("TagSpecification.1.Tag", values);
+    return put("TagSpecification.1.Tag", values);
   }
 
   void repeatable(Repeatable it) { query_.repeatable = it; }
@@ -77,104 +67,59 @@ class Builder {
   Query query_;
 };
 
-std::uint64_t capacity(int value) { return value < 0 ? 0 : static_cast<std::uint64_t>(value); }
-
 bool unreserved(char letter) {
   return (letter >= 'A' && letter <= 'Z') || (letter >= 'a' && letter <= 'z') ||
          (letter >= '0' && letter <= '9') || letter == '-' || letter == '.' || letter == '_' ||
          letter == '~';
 }
 
-// --- the parameters of each request; encode() adds a page's token
+// --- the parameters of each request
 
-void add(Builder& it, const DescribeVolumes& request) {
-  it.list("VolumeId", request.volumes).filters(request.filters);
+template <class Request>
+void add(Builder& it, const Request& request) {
+  constexpr std::string_view fields = Request::api.fields;
+  constexpr auto names = fields.empty() ? 0 : std::ranges::count(fields, ' ') + 1;
+  static_assert(std::ranges::count(fields, '=') + boost::pfr::tuple_size_v<Request> == names);
+  std::string_view left = fields;
+  boost::pfr::for_each_field(
+      request, [&](const auto& value) { it.put(std::string(take_until(left, ' ')), value); });
+  while (!left.empty()) {
+    const std::string name(take_until(left, '='));
+    it.put(name, take_until(left, ' '));
+  }
 }
 void add(Builder& it, const CreateVolume& request) {
   if (!request.client_token.empty()) it.repeatable(Repeatable::Token);
   it.put("AvailabilityZone", request.zone)
       .put("SnapshotId", request.from)
       .put("VolumeType", request.type)
-      .number("Iops", request.iops)
-      .number("Throughput", request.throughput)
-      .number("VolumeInitializationRate", request.initialization_rate)
+      .put("Iops", request.iops)
+      .put("Throughput", request.throughput)
+      .put("VolumeInitializationRate", request.initialization_rate)
+      .put("Encrypted", request.encrypted)
       .put("KmsKeyId", request.kms_key)
       .put("ClientToken", request.client_token)
       .tag_specification("volume", request.tags);
-  if (request.size_gib != 0) it.number("Size", request.size_gib);
-  if (request.encrypted) it.flag("Encrypted", *request.encrypted);
+  if (request.size_gib != 0) it.put("Size", request.size_gib);
 }
-void add(Builder& it, const AttachVolume& request) {
-  it.put("VolumeId", request.volume)
-      .put("InstanceId", request.instance)
-      .put("Device", request.device);
-}
-void add(Builder& it, const DetachVolume& request) {
-  it.put("VolumeId", request.volume).put("InstanceId", request.instance);
-}
-void add(Builder& it, const DeleteVolume& request) { it.put("VolumeId", request.volume); }
 void add(Builder& it, const CreateSnapshot& request) {
   it.put("VolumeId", request.volume)
       .put("Description", request.description)
       .tag_specification("snapshot", request.tags);
 }
-void add(Builder& it, const DescribeSnapshots& request) {
-  it.put("Owner.1", "self").list("SnapshotId", request.snapshots).filters(request.filters);
-}
-void add(Builder& it, const DeleteSnapshot& request) { it.put("SnapshotId", request.snapshot); }
-void add(Builder& it, const CreateTags& request) {
-  it.list("ResourceId", request.resources).tags("Tag", request.tags);
-}
-void add(Builder& it, const DescribeInstances& request) {
-  it.list("InstanceId", request.instances).filters(request.filters);
-}
-void add(Builder& it, const DescribeCapacityReservations& request) {
-  it.list("CapacityReservationId", request.reservations);
-}
-void add(Builder& it, const TerminateInstances& request) {
-  it.list("InstanceId", request.instances);
-}
-void add(Builder& it, const CancelSpotFleetRequests& request) {
-  it.list("SpotFleetRequestId", request.fleets)
-      .flag("TerminateInstances", request.terminate_instances);
-}
 void add(Builder& it, const ModifySpotFleetRequest& request) {
   it.put("SpotFleetRequestId", request.fleet)
-      .number("TargetCapacity", capacity(request.target_capacity))
-      .number("OnDemandTargetCapacity", capacity(request.on_demand))
+      .put("TargetCapacity", request.target_capacity)
+      .put("OnDemandTargetCapacity", request.on_demand)
       .put("ExcessCapacityTerminationPolicy",
            request.terminate_excess ? "default" : "noTermination");
 }
-void add(Builder& it, const DeleteFleets& request) {
-  it.list("FleetId", request.fleets).flag("TerminateInstances", request.terminate_instances);
-}
 void add(Builder& it, const ModifyFleet& request) {
   it.put("FleetId", request.fleet)
-      .number("TargetCapacitySpecification.TotalTargetCapacity", capacity(request.target_capacity))
-      .number("TargetCapacitySpecification.OnDemandTargetCapacity", capacity(request.on_demand))
+      .put("TargetCapacitySpecification.TotalTargetCapacity", request.target_capacity)
+      .put("TargetCapacitySpecification.OnDemandTargetCapacity", request.on_demand)
       .put("ExcessCapacityTerminationPolicy",
            request.terminate_excess ? "termination" : "no-termination");
-}
-void add(Builder& it, const DescribeSpotFleetRequests& request) {
-  it.list("SpotFleetRequestId", request.fleets);
-}
-void add(Builder& it, const DescribeFleets& request) { it.list("FleetId", request.fleets); }
-void add(Builder& it, const DescribeSpotPriceHistory& request) {
-  it.list("InstanceType", request.types)
-      .put("AvailabilityZone", request.zone)
-      .put("ProductDescription.1", "Linux/UNIX");
-  if (request.start) it.put("StartTime", to_rfc3339(*request.start));
-}
-void add(Builder& it, const DescribeAutoScalingGroups& request) {
-  it.list("AutoScalingGroupNames.member", request.groups);
-}
-void add(Builder& it, const SetDesiredCapacity& request) {
-  it.put("AutoScalingGroupName", request.group)
-      .number("DesiredCapacity", capacity(request.desired_capacity))
-      .flag("HonorCooldown", false);
-}
-void add(Builder& it, const TerminateInGroup& request) {
-  it.put("InstanceId", request.instance).flag("ShouldDecrementDesiredCapacity", true);
 }
 void add(Builder& it, const CompleteLifecycleAction& request) {
   it.put("AutoScalingGroupName", request.group)
@@ -182,58 +127,28 @@ void add(Builder& it, const CompleteLifecycleAction& request) {
       .put("InstanceId", request.instance)
       .put("LifecycleActionResult", "CONTINUE");
 }
-
-void add(Builder&, const GetCallerIdentity&) {}
 void add(Builder& it, const GetInstanceProfile& request) {
   it.put("InstanceProfileName", request.name);
   it.region(Region(partition_of(request.region.view()).iam_region));
 }
 void add(Builder& it, const SimulatePrincipalPolicy& request) {
   it.put("PolicySourceArn", request.role)
-      .list("ActionNames.member", request.actions)
-      .list("ResourceArns.member", request.resources);
+      .put("ActionNames.member", request.actions)
+      .put("ResourceArns.member", request.resources);
   int index = 0;
   for (const auto& entry : request.context) {
     const std::string prefix = "ContextEntries.member." + std::to_string(++index);
     it.put(prefix + ".ContextKeyName", entry.key)
         .put(prefix + ".ContextKeyType", entry.type)
-        .list(prefix + ".ContextKeyValues.member", entry.values);
+        .put(prefix + ".ContextKeyValues.member", entry.values);
   }
   it.repeatable(Repeatable::Read);
   it.region(Region(partition_of(request.region.view()).iam_region));
 }
-void add(Builder&, const DescribeAvailabilityZones&) {}
-void add(Builder& it, const DescribeSubnets& request) {
-  it.list("SubnetId", request.subnets).filters(request.filters);
-}
-void add(Builder& it, const DescribeInstanceTypeOfferings& request) {
-  it.put("LocationType", "availability-zone").filters({{"instance-type", request.types}});
-}
 void add(Builder& it, const DescribeInstanceTypes& request) {
-  it.list("InstanceType", request.types);
-  if (!request.like.empty()) it.filters({{"instance-type", request.like}});
+  it.put("InstanceType", request.types).put("NextToken", request.next_token);
+  if (!request.like.empty()) it.put("Filter.1", Filter{"instance-type", request.like});
 }
-void add(Builder& it, const DescribeImages& request) {
-  it.list("ImageId", request.images).flag("IncludeDeprecated", true).flag("IncludeDisabled", true);
-}
-void add(Builder& it, const GetSpotPlacementScores& request) {
-  it.list("InstanceType", request.types)
-      .number("TargetCapacity", request.capacity)
-      .flag("SingleAvailabilityZone", true)
-      .put("RegionName.1", request.region);
-}
-void add(Builder& it, const DescribeLaunchTemplates& request) {
-  it.filters({{"launch-template-name", {request.name}}});
-}
-void add(Builder& it, const DescribePlacementGroups& request) {
-  it.filters({{"group-name", {request.name}}});
-}
-void add(Builder& it, const DescribeSecurityGroups& request) {
-  it.list("GroupId", request.groups).filters(request.filters);
-}
-template <class Request>
-requires requires(const Request& request) { request.vpcs; }
-void add(Builder& it, const Request& request) { it.filters({{"vpc-id", request.vpcs}}); }
 
 template <class... Request>
 constexpr auto encoders_of(const std::tuple<Request...>*) {
@@ -298,7 +213,6 @@ requires requires { Request::api; }
 Query encode(const Request& request) {
   Builder builder(Request::api);
   add(builder, request);
-  if constexpr (requires { request.next_token; }) builder.put("NextToken", request.next_token);
   return builder.done();
 }
 

@@ -58,7 +58,7 @@ struct DescribeAvailabilityZones {  // those that are switched on for the accoun
     std::string state;  // available | information | impaired | unavailable
   };
   using Answer = Page<Place>;  // always one
-  static constexpr Api api{"DescribeAvailabilityZones", "availabilityZoneInfo"};
+  static constexpr Api api{"DescribeAvailabilityZones", "availabilityZoneInfo", "NextToken"};
   std::string next_token = {};
 };
 
@@ -74,7 +74,7 @@ struct Subnet {
 };
 struct DescribeSubnets {
   using Answer = Page<Subnet>;
-  static constexpr Api api{"DescribeSubnets", "subnetSet"};
+  static constexpr Api api{"DescribeSubnets", "subnetSet", "SubnetId Filter NextToken"};
   std::vector<std::string> subnets = {};
   std::vector<Filter> filters = {};
   std::string next_token = {};
@@ -87,7 +87,9 @@ struct TypeOffering {
 };
 struct DescribeInstanceTypeOfferings {  // by zone
   using Answer = Page<TypeOffering>;
-  static constexpr Api api{"DescribeInstanceTypeOfferings", "instanceTypeOfferingSet"};
+  static constexpr Api api{
+      "DescribeInstanceTypeOfferings", "instanceTypeOfferingSet",
+      "Filter.1.Value NextToken Filter.1.Name=instance-type LocationType=availability-zone"};
   std::vector<std::string> types;  // may have wildcards; 200 at most
   std::string next_token = {};
 };
@@ -129,7 +131,8 @@ struct Image {
 };
 struct DescribeImages {  // also those that are deprecated or disabled
   using Answer = Page<Image>;
-  static constexpr Api api{"DescribeImages", "imagesSet"};
+  static constexpr Api api{"DescribeImages", "imagesSet",
+                           "ImageId NextToken IncludeDeprecated=true IncludeDisabled=true"};
   std::vector<std::string> images;  // one that does not exist: InvalidAMIID.NotFound, or no item
   std::string next_token = {};
 };
@@ -144,7 +147,9 @@ struct SpotPlacementScore {
 };
 struct GetSpotPlacementScores {
   using Answer = Page<SpotPlacementScore>;
-  static constexpr Api api{"GetSpotPlacementScores", "spotPlacementScoreSet"};
+  static constexpr Api api{
+      "GetSpotPlacementScores", "spotPlacementScoreSet",
+      "InstanceType TargetCapacity RegionName.1 NextToken SingleAvailabilityZone=true"};
   std::vector<std::string> types;
   std::uint64_t capacity = 1;  // instances
   Region region;
@@ -159,7 +164,8 @@ struct LaunchTemplate {
 };
 struct DescribeLaunchTemplates {        // those of this name: one or none
   using Answer = Page<LaunchTemplate>;  // one may have none, and the next one it
-  static constexpr Api api{"DescribeLaunchTemplates", "launchTemplates"};
+  static constexpr Api api{"DescribeLaunchTemplates", "launchTemplates",
+                           "Filter.1.Value.1 NextToken Filter.1.Name=launch-template-name"};
   std::string name;
   std::string next_token = {};
 };
@@ -178,7 +184,8 @@ struct PlacementGroup {
 };
 struct DescribePlacementGroups {        // those of this name
   using Answer = Page<PlacementGroup>;  // always one
-  static constexpr Api api{"DescribePlacementGroups", "placementGroupSet"};
+  static constexpr Api api{"DescribePlacementGroups", "placementGroupSet",
+                           "Filter.1.Value.1 Filter.1.Name=group-name"};
   std::string name;
 };
 
@@ -198,7 +205,8 @@ struct SecurityGroup {
 };
 struct DescribeSecurityGroups {
   using Answer = Page<SecurityGroup>;
-  static constexpr Api api{"DescribeSecurityGroups", "securityGroupInfo"};
+  static constexpr Api api{"DescribeSecurityGroups", "securityGroupInfo",
+                           "GroupId Filter NextToken"};
   std::vector<std::string> groups;  // one that does not exist: InvalidGroup.NotFound
   std::vector<Filter> filters = {};
   std::string next_token = {};
@@ -220,7 +228,8 @@ struct RouteTable {
 };
 struct DescribeRouteTables {
   using Answer = Page<RouteTable>;
-  static constexpr Api api{"DescribeRouteTables", "routeTableSet"};
+  static constexpr Api api{"DescribeRouteTables", "routeTableSet",
+                           "Filter.1.Value NextToken Filter.1.Name=vpc-id"};
   std::vector<std::string> vpcs;
   std::string next_token = {};
 };
@@ -239,7 +248,8 @@ struct VpcEndpoint {
 };
 struct DescribeVpcEndpoints {
   using Answer = Page<VpcEndpoint>;
-  static constexpr Api api{"DescribeVpcEndpoints", "vpcEndpointSet"};
+  static constexpr Api api{"DescribeVpcEndpoints", "vpcEndpointSet",
+                           "Filter.1.Value NextToken Filter.1.Name=vpc-id"};
   std::vector<std::string> vpcs;
   std::string next_token = {};
 };
@@ -252,7 +262,8 @@ struct NatGateway {
 };
 struct DescribeNatGateways {
   using Answer = Page<NatGateway>;
-  static constexpr Api api{"DescribeNatGateways", "natGatewaySet"};
+  static constexpr Api api{"DescribeNatGateways", "natGatewaySet",
+                           "Filter.1.Value NextToken Filter.1.Name=vpc-id"};
   std::vector<std::string> vpcs;
   std::string next_token = {};
 };
@@ -273,7 +284,8 @@ struct NetworkAcl {
 };
 struct DescribeNetworkAcls {
   using Answer = Page<NetworkAcl>;
-  static constexpr Api api{"DescribeNetworkAcls", "networkAclSet"};
+  static constexpr Api api{"DescribeNetworkAcls", "networkAclSet",
+                           "Filter.1.Value NextToken Filter.1.Name=vpc-id"};
   std::vector<std::string> vpcs;
   std::string next_token = {};
 };

@@ -204,6 +204,9 @@ struct Page {
 struct Api {
   const char* action;
   const char* items = "";  // the element that has a page's items
+  // Under which name each field is sent, and constants behind them: "VolumeId Filter Owner.1=self".
+  // Empty: ec2_encode.cpp says it.
+  std::string_view fields = {};
   const char* service = "ec2";
 };
 
@@ -211,7 +214,7 @@ struct Done {};  // the answer of a call that says nothing but yes
 
 struct DescribeVolumes {
   using Answer = Page<Volume>;
-  static constexpr Api api{"DescribeVolumes", "volumeSet"};
+  static constexpr Api api{"DescribeVolumes", "volumeSet", "VolumeId Filter NextToken"};
   std::vector<VolumeId> volumes;
   std::vector<Filter> filters;
   std::string next_token;
@@ -235,7 +238,7 @@ struct CreateVolume {
 
 struct AttachVolume {
   using Answer = Attachment;
-  static constexpr Api api{"AttachVolume"};
+  static constexpr Api api{"AttachVolume", "", "VolumeId InstanceId Device"};
   VolumeId volume;
   InstanceId instance;
   std::string device;  // /dev/sdf
@@ -243,14 +246,14 @@ struct AttachVolume {
 
 struct DetachVolume {  // never with Force
   using Answer = Attachment;
-  static constexpr Api api{"DetachVolume"};
+  static constexpr Api api{"DetachVolume", "", "VolumeId InstanceId"};
   VolumeId volume;
   InstanceId instance;  // empty: whoever holds it
 };
 
 struct DeleteVolume {
   using Answer = Done;
-  static constexpr Api api{"DeleteVolume"};
+  static constexpr Api api{"DeleteVolume", "", "VolumeId"};
   VolumeId volume;
 };
 
@@ -264,7 +267,8 @@ struct CreateSnapshot {
 
 struct DescribeSnapshots {  // our own (Owner=self)
   using Answer = Page<Snapshot>;
-  static constexpr Api api{"DescribeSnapshots", "snapshotSet"};
+  static constexpr Api api{"DescribeSnapshots", "snapshotSet",
+                           "SnapshotId Filter NextToken Owner.1=self"};
   std::vector<SnapshotId> snapshots;
   std::vector<Filter> filters;
   std::string next_token;
@@ -272,20 +276,20 @@ struct DescribeSnapshots {  // our own (Owner=self)
 
 struct DeleteSnapshot {
   using Answer = Done;
-  static constexpr Api api{"DeleteSnapshot"};
+  static constexpr Api api{"DeleteSnapshot", "", "SnapshotId"};
   SnapshotId snapshot;
 };
 
 struct CreateTags {
   using Answer = Done;
-  static constexpr Api api{"CreateTags"};
+  static constexpr Api api{"CreateTags", "", "ResourceId Tag"};
   std::vector<std::string> resources;
   Tags tags;
 };
 
 struct DescribeInstances {
   using Answer = Page<Instance>;
-  static constexpr Api api{"DescribeInstances"};
+  static constexpr Api api{"DescribeInstances", "", "InstanceId Filter NextToken"};
   std::vector<InstanceId> instances;
   std::vector<Filter> filters;
   std::string next_token;
@@ -293,20 +297,21 @@ struct DescribeInstances {
 
 struct DescribeCapacityReservations {
   using Answer = Page<CapacityReservation>;
-  static constexpr Api api{"DescribeCapacityReservations", "capacityReservationSet"};
+  static constexpr Api api{"DescribeCapacityReservations", "capacityReservationSet",
+                           "CapacityReservationId NextToken"};
   std::vector<std::string> reservations;
   std::string next_token = {};
 };
 
 struct TerminateInstances {
   using Answer = Done;
-  static constexpr Api api{"TerminateInstances"};
+  static constexpr Api api{"TerminateInstances", "", "InstanceId"};
   std::vector<InstanceId> instances;
 };
 
 struct CancelSpotFleetRequests {
   using Answer = std::vector<FleetFailure>;
-  static constexpr Api api{"CancelSpotFleetRequests"};
+  static constexpr Api api{"CancelSpotFleetRequests", "", "SpotFleetRequestId TerminateInstances"};
   std::vector<FleetId> fleets;
   bool terminate_instances = true;
 };
@@ -323,7 +328,7 @@ struct ModifySpotFleetRequest {
 
 struct DeleteFleets {
   using Answer = std::vector<FleetFailure>;
-  static constexpr Api api{"DeleteFleets"};
+  static constexpr Api api{"DeleteFleets", "", "FleetId TerminateInstances"};
   std::vector<FleetId> fleets;
   bool terminate_instances = true;
 };
@@ -339,21 +344,24 @@ struct ModifyFleet {
 
 struct DescribeSpotFleetRequests {
   using Answer = Page<FleetStatus>;
-  static constexpr Api api{"DescribeSpotFleetRequests", "spotFleetRequestConfigSet"};
+  static constexpr Api api{"DescribeSpotFleetRequests", "spotFleetRequestConfigSet",
+                           "SpotFleetRequestId NextToken"};
   std::vector<FleetId> fleets;
   std::string next_token;
 };
 
 struct DescribeFleets {
   using Answer = Page<FleetStatus>;
-  static constexpr Api api{"DescribeFleets", "fleetSet"};
+  static constexpr Api api{"DescribeFleets", "fleetSet", "FleetId NextToken"};
   std::vector<FleetId> fleets;
   std::string next_token;
 };
 
 struct DescribeSpotPriceHistory {
   using Answer = Page<SpotPrice>;
-  static constexpr Api api{"DescribeSpotPriceHistory", "spotPriceHistorySet"};
+  static constexpr Api api{
+      "DescribeSpotPriceHistory", "spotPriceHistorySet",
+      "InstanceType AvailabilityZone StartTime NextToken ProductDescription.1=Linux/UNIX"};
   std::vector<InstanceType> types;
   Zone zone;  // empty: all of the region
   std::optional<WallTime> start;
@@ -362,14 +370,18 @@ struct DescribeSpotPriceHistory {
 
 struct DescribeAutoScalingGroups {
   using Answer = Page<FleetStatus>;
-  static constexpr Api api{.action = "DescribeAutoScalingGroups", .service = "autoscaling"};
+  static constexpr Api api{.action = "DescribeAutoScalingGroups",
+                           .fields = "AutoScalingGroupNames.member NextToken",
+                           .service = "autoscaling"};
   std::vector<FleetId> groups;
   std::string next_token;
 };
 
 struct SetDesiredCapacity {  // Auto Scaling
   using Answer = Done;
-  static constexpr Api api{.action = "SetDesiredCapacity", .service = "autoscaling"};
+  static constexpr Api api{.action = "SetDesiredCapacity",
+                           .fields = "AutoScalingGroupName DesiredCapacity HonorCooldown=false",
+                           .service = "autoscaling"};
   FleetId group;
   int desired_capacity = 0;
 };
@@ -378,6 +390,7 @@ struct SetDesiredCapacity {  // Auto Scaling
 struct TerminateInGroup {
   using Answer = Done;
   static constexpr Api api{.action = "TerminateInstanceInAutoScalingGroup",
+                           .fields = "InstanceId ShouldDecrementDesiredCapacity=true",
                            .service = "autoscaling"};
   InstanceId instance;
 };
