@@ -69,8 +69,8 @@ TEST(Imds, ReadsTheSmallOnes) {
   EXPECT_EQ(parse_rebalance(R"({"noticeTime": "2026-11-21T10:15:30Z"})").value(),
             at("2026-11-21T10:15:30Z"));
   EXPECT_EQ(parse_lifecycle_state("Terminated\n"), LifecycleState::Terminated);
-  EXPECT_EQ(parse_lifecycle_state("Warmed:Stopped"), LifecycleState::Warmed);
-  EXPECT_EQ(parse_lifecycle_state("Novel"), LifecycleState::Other);
+  EXPECT_EQ(parse_lifecycle_state("InService"), LifecycleState::InService);
+  EXPECT_EQ(parse_lifecycle_state("Warmed:Stopped"), LifecycleState::Other);
   EXPECT_EQ(parse_lines("Name\nspotter:job\r\n\n"),
             (std::vector<std::string>{"Name", "spotter:job"}));
 }

@@ -105,6 +105,24 @@ std::string_view own_part(std::string_view arn) {
   return arn;
 }
 
+// "agent.json: UseTheJobsVolumes, ...; launcher.json: ...": the statements of scripts/iam that name
+// the action (ec2:AttachVolume); empty when none does.
+std::string statements_for(std::string_view action) {
+  std::string found;
+  for (const IamDocument& document : iam_documents()) {
+    std::string here;
+    const Json parsed = Json::parse(document.text);
+    for (const Json& statement : parsed.at("Statement")) {
+      const std::string sid = text_field(statement, "Sid");
+      if (sid.empty() || !names(statement.at("Action"), action)) continue;
+      here += (here.empty() ? "" : ", ") + sid;
+    }
+    if (here.empty()) continue;
+    found += (found.empty() ? "" : "; ") + std::string(document.name) + ".json: " + here;
+  }
+  return found;
+}
+
 }  // namespace
 
 Result<std::string> fill_in(const IamDocument& document, const IamValues& values) {
@@ -173,22 +191,6 @@ std::string literally(std::string_view text) {
     escaped += special ? std::string("${") + letter + "}" : std::string(1, letter);
   }
   return escaped;
-}
-
-std::string statements_for(std::string_view action) {
-  std::string found;
-  for (const IamDocument& document : iam_documents()) {
-    std::string here;
-    const Json parsed = Json::parse(document.text);
-    for (const Json& statement : parsed.at("Statement")) {
-      const std::string sid = text_field(statement, "Sid");
-      if (sid.empty() || !names(statement.at("Action"), action)) continue;
-      here += (here.empty() ? "" : ", ") + sid;
-    }
-    if (here.empty()) continue;
-    found += (found.empty() ? "" : "; ") + std::string(document.name) + ".json: " + here;
-  }
-  return found;
 }
 
 std::string missing_permission(std::string_view action, std::string_view message) {

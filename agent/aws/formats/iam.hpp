@@ -45,10 +45,6 @@ inline constexpr std::size_t longest_role_name = 64;
 // In a StringLike a text that stands for itself.
 std::string literally(std::string_view text);
 
-// "agent.json: UseTheJobsVolumes, ...; launcher.json: ...": the statements of scripts/iam that name
-// the action (ec2:AttachVolume); empty when none does.
-std::string statements_for(std::string_view action);
-
 // Text for a person whose call was refused: what has to be allowed, on what, and which statement
 // does. `action` is the call's; `message` is AWS's, which may name another action that the call
 // takes, such as kms:Decrypt.

@@ -60,11 +60,8 @@ Result<WallTime> parse_rebalance(std::string_view json) {
 
 LifecycleState parse_lifecycle_state(std::string_view text) {
   const std::string_view state = trimmed(text);
-  if (state == "Detached") return LifecycleState::Detached;
   if (state == "InService") return LifecycleState::InService;
-  if (state == "Standby") return LifecycleState::Standby;
   if (state == "Terminated") return LifecycleState::Terminated;
-  if (state.starts_with("Warmed:")) return LifecycleState::Warmed;
   return LifecycleState::Other;
 }
 

@@ -35,7 +35,7 @@ Result<WallTime> parse_rebalance(std::string_view json);
 
 // meta-data/autoscaling/target-lifecycle-state
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/retrieving-target-lifecycle-state-through-imds.html
-enum class LifecycleState { Detached, InService, Standby, Terminated, Warmed, Other };
+enum class LifecycleState { InService, Terminated, Other };
 LifecycleState parse_lifecycle_state(std::string_view text);
 
 // It becomes a header's value: visible ASCII. A service in trouble may answer with anything.

@@ -214,10 +214,6 @@ std::string container_error(std::string_view code, std::string_view message) {
   return json_text({{"code", std::string(code)}, {"message", std::string(message)}});
 }
 
-std::string_view price_list_region(std::string_view region) {
-  return partition_of(region).price_list;
-}
-
 HttpCall encode(const GetProducts& request) {
   const std::array<std::pair<const char*, std::string>, 6> wanted = {
       {{"instanceType", request.type.str()},
@@ -229,8 +225,10 @@ HttpCall encode(const GetProducts& request) {
   Json body = {{"ServiceCode", "AmazonEC2"}, {"FormatVersion", "aws_v1"}, {"MaxResults", 10}};
   for (const auto& [field, value] : wanted)
     body["Filters"].push_back({{"Type", "TERM_MATCH"}, {"Field", field}, {"Value", value}});
+  // In one region for all of a partition:
+  // https://docs.aws.amazon.com/general/latest/gr/billing.html
   return json_call("pricing", "AWSPriceListService.GetProducts", body, request.type.str(),
-                   price_list_region(request.region.view()));
+                   partition_of(request.region.view()).price_list);
 }
 
 template <>

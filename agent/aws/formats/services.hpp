@@ -69,10 +69,6 @@ std::string container_error(std::string_view code, std::string_view message);
 // API_pricing_GetProducts.html, and for the products' attributes
 // https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api.html
 
-// The list is asked for in one region for all of a partition: https://docs.aws.amazon.com/
-// general/latest/gr/billing.html
-std::string_view price_list_region(std::string_view region);
-
 // Linux without anything on it, on shared hardware, used without a reservation.
 struct GetProducts {
   // Dollars an hour: the lowest of the products that there are. Fails when none has a price in
