@@ -9,9 +9,6 @@
 namespace spotter::io {
 namespace {
 
-// One exchange of HttpClient: what libcurl is asked, and what of the answer is kept. Private to
-// io/.
-
 // Kept small: an idle agent's memory is a promise, and the answers are a few kilobytes.
 constexpr long buffer_bytes = 8 * 1024;
 

@@ -22,10 +22,8 @@ struct HttpRequest {
   std::chrono::milliseconds connect_timeout{3'000};
   std::chrono::milliseconds timeout{30'000};      // the whole exchange, the connect included
   std::size_t response_limit = 8u * 1024 * 1024;  // a longer body ends as Unreadable
-  // libcurl sends a request a second time by itself when a reused connection turns out to be dead.
-  // True: a connection of its own, so that what must not happen twice does not.
-  bool fresh_connection = false;
-  bool use_proxy = true;  // false: ignores http_proxy & co (link-local services)
+  bool fresh_connection = false;  // what must not be done twice: curl::Easy::use_own_connection()
+  bool use_proxy = true;          // false: ignores http_proxy & co (link-local services)
 };
 
 struct HttpResponse {

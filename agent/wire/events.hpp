@@ -25,9 +25,7 @@ consteval EventKind event(std::string_view name) {
   throw std::invalid_argument("no such kind of event");
 }
 
-// systemd/spotter.catalog, compiled into the program: what each kind of event means,
-// and what to do about it. No I/O. Format: https://systemd.io/CATALOG
-
+// What each kind of event means, and what to do about it. Format: https://systemd.io/CATALOG
 struct Explanation {
   std::string_view name;  // interruption-notice
   std::string subject;    // in one line

@@ -1,7 +1,7 @@
 // Amazon S3 over libcurl, without Asio: for whoever has a thread and turns the client in it (the
 // data plane, a checkpoint's writer). agent/aws/s3_client.hpp turns it in an io_context. It never
-// waits for anything but in turn(), and moments in drop(). It starts threads (Threads) when one is
-// too few for the bytes; the functions that callers hand in are called from turn() all the same.
+// waits for anything but in turn(), and moments in drop(), and calls the functions that callers
+// hand in from turn(), also when it has threads (Threads).
 //
 //   Client client({.environment = act::Environment::of_this_process()});
 //   Result<Answer, Failure> answer = client.perform({.bucket = "b", .key = "k"});
