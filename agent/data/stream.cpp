@@ -181,7 +181,8 @@ Stream::Stream(StreamSettings settings, s3::Client& client, Callbacks callbacks,
       callbacks_(std::move(callbacks)),
       memory_(std::move(memory)),
       catalogue_(settings_.channel, settings_.frozen),
-      unpacked_(settings_.channel.gzip ? beside(settings_.frozen) : std::filesystem::path()) {}
+      unpacked_(Fetched::open(settings_.channel.gzip ? beside(settings_.frozen) : fs::path())
+                    .value_or(*Fetched::open({}))) {}
 
 Stream::~Stream() {
   for (auto* epoch : {current_.get(), following_.get()}) {
@@ -277,7 +278,11 @@ void Stream::skip(Epoch& epoch, const Entry& entry) const {
   const auto& channel = settings_.channel;
   if (epoch.skip == 0 || epoch.offset != 0) return;
   const bool packed = channel.gzip && !entry.value;
-  const auto size = packed ? unpacked_.bytes_of(entry.etag) : entry.size;
+  std::optional<std::uint64_t> size = entry.size;
+  if (packed) {
+    const auto known = unpacked_.files().find(entry.etag);
+    size = known == unpacked_.files().end() ? std::nullopt : std::optional(known->second.size);
+  }
   const std::uint64_t bytes =
       channel.recordio ? wire::record_size(size.value_or(0)) : size.value_or(0);
   if (size && epoch.skip >= bytes) {
@@ -569,7 +574,11 @@ void Stream::unpack(Chunk& chunk, std::size_t until) {
   if (more || !chunk.verified || chunk.sent < chunk.size || !chunk.last) return;
   if (!framed && !out.empty()) return;
   if (auto ended = gunzip_.end(); !ended) return failed(ended.error().message);
-  unpacked_.learn(chunk.etag, std::exchange(epoch.unpacked, 0));
+  const auto bytes = std::exchange(epoch.unpacked, 0);
+  if (!chunk.etag.empty() && !unpacked_.files().contains(chunk.etag)) {
+    unpacked_.add_begun(chunk.etag, bytes, "");
+    (void)unpacked_.keep();  // else it is fetched once more
+  }
   if (framed) {
     chunk.after = wire::whole_record(out);
     out.clear();

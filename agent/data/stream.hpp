@@ -13,8 +13,8 @@
 #include "agent/aws/s3/checksum.hpp"
 #include "agent/aws/s3/client.hpp"
 #include "agent/data/catalogue.hpp"
+#include "agent/data/fetched.hpp"
 #include "agent/data/fifo.hpp"
-#include "agent/data/gunzip.hpp"
 #include "agent/data/memory.hpp"
 
 namespace spotter::data {
@@ -46,6 +46,25 @@ class Requests {
   explicit Requests(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   std::filesystem::path folder_;
+};
+
+// Unpacks gzip objects one after the other, as their bytes arrive. Several members in one object
+// are unpacked as one, as by gzip(1).
+class Gunzip : Pinned {
+ public:
+  Gunzip();
+  ~Gunzip();
+
+  // Appends about `room` bytes at most to `out`; returns how many bytes of `in` it used. Fails for
+  // input that is not gzip.
+  Result<std::size_t> unpack(std::string_view in, std::string& out, std::size_t room);
+
+  // Ends the object: fails when a member was cut off. The next object can then begin.
+  Result<void> end();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 // One channel's bytes, from S3 into the FIFOs of its epochs: NAME_0, NAME_1, ...
@@ -139,7 +158,10 @@ class Stream {
   Callbacks callbacks_;
   Memory memory_;
   Catalogue catalogue_;
-  Unpacked unpacked_;
+  // The unpacked sizes of gzip objects by ETag, learnt when they are read to their end, as gzip
+  // does not state them. With them a stream that begins in the middle skips objects without
+  // fetching them. An object of unknown size is fetched.
+  Fetched unpacked_;
   std::unique_ptr<Epoch> current_;
   std::unique_ptr<Epoch> following_;
   Gunzip gunzip_;

@@ -8,8 +8,8 @@
 
 #include "agent/data/catalogue.hpp"
 #include "agent/data/fetched.hpp"
-#include "agent/data/gunzip.hpp"
 #include "agent/data/memory.hpp"
+#include "agent/data/stream.hpp"
 
 namespace spotter::data {
 namespace {

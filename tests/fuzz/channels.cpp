@@ -10,7 +10,7 @@
 
 #include "agent/data/catalogue.hpp"
 #include "agent/data/fetched.hpp"
-#include "agent/data/gunzip.hpp"
+#include "agent/data/stream.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "trainer/library/recordio.hpp"
 
