@@ -2,26 +2,13 @@
 
 #include <algorithm>
 
-#include "agent/base/json.hpp"
+#include "agent/base/record.hpp"
 #include "agent/base/text.hpp"
-#include "agent/base/version.hpp"
 
 namespace spotter::wire {
 namespace {
 
 constexpr std::uint64_t format = 1;
-
-std::optional<OutputRecord> parse_record(std::string_view line) {
-  const auto json = parse_json_object(line);
-  const auto time = json ? number_field(*json, "time") : std::nullopt;
-  if (!time) return std::nullopt;
-  OutputRecord record{*time, text_field(*json, "text"), 0, std::nullopt};
-  if (const auto left_out = json->find("left_out");
-      left_out != json->end() && left_out->is_number_unsigned())
-    record.left_out = left_out->get<std::uint64_t>();
-  if (json->contains("ended")) record.ended = text_field(*json, "ended");
-  return record;
-}
 
 }  // namespace
 
@@ -150,33 +137,25 @@ void TerminalLines::skip_to_next_line() {
   skips_ = true;
 }
 
-std::string to_line(const OutputRecord& record) {
-  Json json{{"time", record.time}};
-  if (!record.text.empty()) json["text"] = record.text;
-  if (record.left_out > 0) json["left_out"] = record.left_out;
-  if (record.ended) json["ended"] = *record.ended;
-  return json_text(json) + "\n";
-}
+std::string to_line(const OutputRecord& record) { return json_text(object_of(record)) + "\n"; }
 
 std::optional<OutputPiece> parse_output(std::string_view bytes) {
   std::optional<OutputPiece> piece;
   while (!bytes.empty()) {
     const std::string_view line = take_until(bytes, '\n');
+    const Json json = parsed_json(line);
     if (piece) {
-      if (auto record = parse_record(line)) piece->records.push_back(std::move(*record));
+      OutputRecord record;
+      if (read_record(json, record).empty()) piece->records.push_back(std::move(record));
       continue;
     }
-    const auto first = parse_json_object(line);
-    if (!first) return std::nullopt;
+    if (!json.is_object()) return std::nullopt;
     piece.emplace();
-    if (const auto later = newer(*first, "version", format, "its output")) {
+    if (const auto later = newer(json, "version", format, "its output")) {
       piece->newer = later->message;
       return piece;
     }
-    const auto number = first->find("piece");
-    if (number == first->end() || !number->is_number_unsigned()) return std::nullopt;
-    piece->number = number->get<std::uint64_t>();
-    piece->job = text_field(*first, "job");
+    if (!read_record(json, *piece).empty()) return std::nullopt;
   }
   return piece;
 }
@@ -191,7 +170,8 @@ void OutputPieces::put(const OutputRecord& record) {
     full_[slot_of(number_++)] = std::exchange(bytes_, {});
   }
   if (bytes_.empty())
-    bytes_ = json_text({{"version", format}, {"job", job_}, {"piece", number_}}) + "\n";
+    bytes_ = document_of(OutputPiece{.job = job_, .number = number_, .records = {}, .newer = {}},
+                         format);
   bytes_ += line;
   changed_ = true;
 }

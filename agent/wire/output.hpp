@@ -74,6 +74,7 @@ class TerminalLines {
 };
 
 struct OutputRecord {
+  static constexpr std::string_view keys = "time! text? left_out? ended?";
   double time = 0;  // seconds since 1970
   std::string text;
   std::uint64_t left_out = 0;
@@ -83,6 +84,7 @@ struct OutputRecord {
 std::string to_line(const OutputRecord& record);
 
 struct OutputPiece {
+  static constexpr std::string_view keys = "job piece! - -";
   std::string job;
   std::uint64_t number = 0;
   std::vector<OutputRecord> records;
