@@ -132,15 +132,15 @@ Program::Program(std::vector<std::string> arguments,
       argument_pointers_(pointers_to(arguments_)),
       environment_pointers_(pointers_to(environment_)) {}
 
-void Program::execute() const {
-  ::execve(path_.c_str(), argument_pointers_.data(),
-           own_environment_ ? environment_pointers_.data() : ::environ);
+char* const* Program::environment() const {
+  return own_environment_ ? environment_pointers_.data() : ::environ;
 }
+
+void Program::execute() const { ::execve(path_.c_str(), arguments(), environment()); }
 
 void Program::execute_from_path() const {
 #ifndef SPOTTER_CLIENT
-  ::execvpe(path_.c_str(), argument_pointers_.data(),
-            own_environment_ ? environment_pointers_.data() : ::environ);
+  ::execvpe(path_.c_str(), arguments(), environment());
 #else
   if (own_environment_) ::environ = const_cast<char**>(environment_pointers_.data());
   ::execvp(path_.c_str(), argument_pointers_.data());

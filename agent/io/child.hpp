@@ -40,6 +40,9 @@ class Program : Pinned {
   void execute() const;
   void execute_from_path() const;  // as a shell finds it, in the PATH of this process
 
+  char* const* arguments() const { return argument_pointers_.data(); }
+  char* const* environment() const;
+
  private:
   bool own_environment_;
   std::vector<std::string> arguments_;

@@ -16,6 +16,7 @@
 
 #include "agent/base/result.hpp"
 #include "agent/base/text.hpp"
+#include "agent/io/child.hpp"
 
 namespace spotter::io {
 namespace {
@@ -90,17 +91,9 @@ class SpawnSetup : Pinned {
   }
   // The errno of fork, chdir or exec; 0 when the program runs.
   int spawn(const ProcessRequest& request, pid_t& pid) {
-    const auto pointers = [](const std::vector<std::string>& texts) {
-      std::vector<char*> result;
-      for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
-      result.push_back(nullptr);
-      return result;
-    };
-    auto argv = pointers(request.argv);
-    std::vector<char*> given;
-    if (request.environment) given = pointers(*request.environment);
-    char** environment = request.environment ? given.data() : environ;
-    return posix_spawnp(&pid, argv[0], &actions_, &attributes_, argv.data(), environment);
+    const Program program(request.argv, request.environment);
+    return posix_spawnp(&pid, program.arguments()[0], &actions_, &attributes_, program.arguments(),
+                        program.environment());
   }
 
  private:
@@ -118,13 +111,9 @@ Descriptor stdin_for(const std::string& text) {
 
 int start(const ProcessRequest& request, Child& child) {
   if (request.argv.empty()) return EINVAL;
-  std::array<int, 2> out{};
-  std::array<int, 2> err{};
-  Descriptor in = stdin_for(request.stdin_text);
-  if (in.get() < 0 || ::pipe2(out.data(), O_CLOEXEC) != 0) return errno;
-  Descriptor out_read(out[0]), out_write(out[1]);
-  if (::pipe2(err.data(), O_CLOEXEC) != 0) return errno;
-  Descriptor err_read(err[0]), err_write(err[1]);
+  const Descriptor in = stdin_for(request.stdin_text);
+  Descriptor out_read, out_write, err_read, err_write;
+  if (!in || !make_pipe(out_read, out_write) || !make_pipe(err_read, err_write)) return errno;
 
   SpawnSetup setup;
   setup.redirect(in.get(), STDIN_FILENO);
