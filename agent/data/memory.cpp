@@ -6,7 +6,6 @@
 #include <cassert>
 #include <cstdint>
 #include <iterator>
-#include <utility>
 
 namespace spotter::data {
 namespace {
@@ -30,20 +29,10 @@ Result<Memory> Memory::make(std::size_t bytes) {
   auto* memory = static_cast<char*>(mapping);
   memory += -reinterpret_cast<std::uintptr_t>(memory) % large_page;
   if (bytes > large_page) (void)::madvise(memory + large_page, bytes - large_page, MADV_HUGEPAGE);
-  return Memory({static_cast<char*>(mapping), mapped}, memory, bytes);
+  return Memory(Mapping(static_cast<char*>(mapping), {mapped}), memory, bytes);
 }
 
-Memory::Memory(Memory&& other) noexcept
-    : mapping_(std::exchange(other.mapping_, {})),
-      memory_(other.memory_),
-      capacity_(other.capacity_),
-      used_(other.used_),
-      free_(std::move(other.free_)),
-      taken_(std::move(other.taken_)) {}
-
-Memory::~Memory() {
-  if (!mapping_.empty()) ::munmap(mapping_.data(), mapping_.size());
-}
+void Memory::Unmap::operator()(char* mapping) const { ::munmap(mapping, bytes); }
 
 Memory::Piece Memory::take(std::size_t bytes) {
   assert(bytes > 0);

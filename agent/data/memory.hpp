@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <map>
-#include <span>
+#include <memory>
 
 #include "agent/base/result.hpp"
 
@@ -19,9 +19,6 @@ class Memory {
   };
 
   static Result<Memory> make(std::size_t bytes);
-  Memory(Memory&& other) noexcept;
-  Memory& operator=(Memory&&) = delete;
-  ~Memory();
 
   // REQUIRES: `bytes` is not 0.
   Piece take(std::size_t bytes);
@@ -30,12 +27,17 @@ class Memory {
   std::size_t capacity() const { return capacity_; }
 
  private:
-  Memory(std::span<char> mapping, char* memory, std::size_t bytes)
-      : mapping_(mapping), memory_(memory), capacity_(bytes) {
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(char* mapping) const;
+  };
+  using Mapping = std::unique_ptr<char, Unmap>;
+  Memory(Mapping mapping, char* memory, std::size_t bytes)
+      : mapping_(std::move(mapping)), memory_(memory), capacity_(bytes) {
     free_.emplace(0, bytes);
   }
 
-  std::span<char> mapping_;
+  Mapping mapping_;
   char* memory_;  // the first large page's begin in it
   std::size_t capacity_;
   std::size_t used_ = 0;
