@@ -79,48 +79,36 @@ std::vector<std::string> secrets_of(const Spec& spec) {
   return values;
 }
 
-tl::unexpected<StartFailure> failed(std::string message) {
-  return tl::unexpected(StartFailure{StartFailure::Kind::Failed, std::move(message)});
-}
-
 // Watches one trainer from its start until its end is recorded. Internal to supervise.
 class Watch {
  public:
   // Takes the lock, binds the socket, starts the trainer, writes supervisor.json. On failure
   // nothing is left.
-  static Result<Watch, StartFailure> begin(const std::string& directory, const Spec& spec,
-                                           const Launch& launch) {
-    using Kind = StartFailure::Kind;
-    const auto failed = [](const std::string& why) {
-      return tl::unexpected(StartFailure{Kind::Failed, why});
-    };
+  static Result<Watch> begin(const std::string& directory, const Spec& spec, const Launch& launch) {
     if (mkdir(directory.c_str(), directory_mode) != 0 && errno != EEXIST)
-      return failed("cannot make the run directory " + directory + ": " + std::strerror(errno));
+      return failure("cannot make the run directory " + directory + ": " + std::strerror(errno));
     Watch watch(directory, spec);
-    if (const auto ours = watch.directory_.make_ours(); !ours) return failed(ours.error().message);
-    auto lock = watch.directory_.open_lock();
-    if (!lock) return failed(lock.error().message);
-    watch.lock_ = *std::move(lock);
+    TRY(watch.directory_.make_ours());
+    watch.lock_ = TRY(watch.directory_.open_lock());
     if (!try_lock(watch.lock_))
-      return tl::unexpected(StartFailure{Kind::AlreadyRunning,
-                                         "another supervisor is at work in " + directory +
-                                             " (it holds supervisor.lock): one trainer at a time"});
+      return failure("another supervisor is at work in " + directory +
+                         " (it holds supervisor.lock): one trainer at a time",
+                     "running");
     if (access(watch.directory_.file("ended.json").c_str(), F_OK) == 0)
-      return failed("how the trainer before ended was not collected yet: " + directory +
-                    "/ended.json");
+      return failure("how the trainer before ended was not collected yet: " + directory +
+                     "/ended.json");
     if (watch.lease_.is_over())
-      return failed("the lease in " + spec.lease +
-                    " is over: another machine may train this by now");
+      return failure("the lease in " + spec.lease +
+                     " is over: another machine may train this by now");
     // Processes left by the trainer before may still write to the storage.
-    auto ready = end_vanished(directory).and_then([&] { return nobody_left(directory); });
-    const bool lives = !ready && ready.error().kind == processes_left;
-    if (lives) return tl::unexpected(StartFailure{Kind::ProcessesLeft, ready.error().message});
-    if (!ready) return failed(ready.error().message);
-    if (ready = watch.listen(); ready) ready = watch.sidecar_.start(time_to_get_ready);
+    TRY(end_vanished(directory));
+    TRY(nobody_left(directory));
+    auto ready = watch.listen();
+    if (ready) ready = watch.sidecar_.start(time_to_get_ready);
     if (ready) ready = watch.start_trainer(spec, launch);
     if (ready) return watch;
     watch.undo();
-    return failed(ready.error().message);
+    return tl::unexpected(ready.error());
   }
 
   pid_t trainer() const { return trainer_; }
@@ -441,22 +429,15 @@ class Watch {
 constexpr int report_number = 3;  // the detached supervisor's descriptor of the pipe to its starter
 
 // One line to the starter: "ok SUPERVISOR TRAINER", or "running", "left" or "failed" and a message.
-void report(const std::string& line) {
-  [[maybe_unused]] const ssize_t written = write(report_number, line.data(), line.size());
-  close(report_number);
-}
-
-std::string words_of(const StartFailure& what) {
-  using Kind = StartFailure::Kind;
-  const bool left = what.kind == Kind::ProcessesLeft;
-  return (what.kind == Kind::AlreadyRunning ? "running "
-          : left                            ? "left "
-                                            : "failed ") +
-         what.message;
-}
-
-std::string words_of(const Watch& watch) {
-  return "ok " + std::to_string(getpid()) + " " + std::to_string(watch.trainer());
+void tell(int to, const Result<Watch>& watch) {
+  const std::string kind = watch ? "" : watch.error().kind;
+  const std::string line =
+      watch ? "ok " + std::to_string(getpid()) + " " + std::to_string(watch->trainer())
+            : (kind == "running"        ? "running "
+               : kind == processes_left ? "left "
+                                        : "failed ") +
+                  watch.error().message;
+  [[maybe_unused]] const ssize_t written = write(to, line.data(), line.size());
 }
 
 // Keeps only the pipe of the starter's descriptors: a process that reads the starter's output to
@@ -477,11 +458,9 @@ void close_all_but(int pipe) {
 int run_supervisor(const std::string& directory, const Spec& spec, const Launch& launch, int pipe) {
   close_all_but(pipe);
   auto watch = Watch::begin(directory, spec, launch);
-  if (!watch) {
-    report(words_of(watch.error()));
-    return 1;
-  }
-  report(words_of(*watch));
+  tell(report_number, watch);
+  close(report_number);
+  if (!watch) return 1;
   watch->watch_to_end();
   return 0;
 }
@@ -511,44 +490,34 @@ void leave_views(const std::vector<std::string>& names, Launch& launch) {
 
 }  // namespace
 
-int exit_status(const StartFailure& why) {
+int exit_status(const Error& why) {
   constexpr int running = 3;
-  if (why.kind == StartFailure::Kind::AlreadyRunning) return running;
-  return why.kind == StartFailure::Kind::ProcessesLeft ? processes_left_status : 1;
+  return why.kind == "running" ? running : why.kind == "left" ? processes_left_status : 1;
 }
 
-Result<Started, StartFailure> read_report(const std::string& line) {
-  using Kind = StartFailure::Kind;
-  std::istringstream words(line);
-  std::string first;
-  Started started;
-  words >> first;
-  if (first == "ok" && words >> started.supervisor_pid >> started.trainer_pid) return started;
+Result<void> read_report(const std::string& line) {
   const auto space = line.find(' ');
-  if (space == line.npos)
-    return tl::unexpected(StartFailure{Kind::Failed, "the supervisor died while starting"});
-  const Kind kind = first == "running" ? Kind::AlreadyRunning
-                    : first == "left"  ? Kind::ProcessesLeft
-                                       : Kind::Failed;
-  return tl::unexpected(StartFailure{kind, line.substr(space + 1)});
+  if (space == line.npos) return failure("the supervisor died while starting");
+  const std::string kind = line.substr(0, space);
+  if (kind == "ok") return {};
+  return failure(line.substr(space + 1), kind);
 }
 
-Result<Started, StartFailure> start(const std::string& run_directory, const Spec& spec) {
+Result<void> start(const std::string& run_directory, const Spec& spec) {
   if (run_directory.empty() || run_directory[0] != '/')
-    return failed("the run directory must be an absolute path");
-  const auto launch = prepare(spec);
-  if (!launch) return failed(launch.error().message);
+    return failure("the run directory must be an absolute path");
+  const Launch launch = TRY(prepare(spec));
   Descriptor report_in, report_out;
   if (!io::make_pipe(report_in, report_out))
-    return failed("pipe: " + std::string(std::strerror(errno)));
+    return failure("pipe: " + std::string(std::strerror(errno)));
   const pid_t between = io::fork_child([&] {
     setsid();
     const pid_t supervisor = io::fork_child([&] {  // not a leader: gets no terminal
-      return run_supervisor(run_directory, spec, *launch, report_out.get());
+      return run_supervisor(run_directory, spec, launch, report_out.get());
     });
     return supervisor < 0 ? 1 : 0;
   });
-  if (between < 0) return failed("fork: " + std::string(std::strerror(errno)));
+  if (between < 0) return failure("fork: " + std::string(std::strerror(errno)));
   report_out.close();
   waitpid(between, nullptr, 0);
   return read_report(read_to_end(report_in.get()));
@@ -556,20 +525,19 @@ Result<Started, StartFailure> start(const std::string& run_directory, const Spec
 
 int run_as_service(const std::string& run_directory, const Spec& spec, const std::string& report) {
   const Descriptor to(open(report.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW));
-  const auto say = [&to](const std::string& line) {
-    dprintf(2, "%s\n", line.substr(line.find(' ') + 1).c_str());
-    [[maybe_unused]] const ssize_t written = write(to.get(), line.data(), line.size());
-    return 1;
-  };
   auto launch = prepare(spec);
-  if (!launch) return say("failed " + launch.error().message);
-  const auto views = take_views(*launch);
-  io::take_usual_umask();
-  leave_no_core();
-  auto watch = Watch::begin(run_directory, spec, *launch);
-  if (!watch) return say(words_of(watch.error()));
-  const std::string line = words_of(*watch);
-  [[maybe_unused]] const ssize_t written = write(to.get(), line.data(), line.size());
+  std::vector<std::string> views;
+  auto watch = launch.and_then([&](Launch& it) {
+    views = take_views(it);
+    io::take_usual_umask();
+    leave_no_core();
+    return Watch::begin(run_directory, spec, it);
+  });
+  tell(to.get(), watch);
+  if (!watch) {
+    dprintf(2, "%s\n", watch.error().message.c_str());
+    return 1;
+  }
   leave_views(views, *launch);
   sd_notify(1, "READY=1");
   watch->watch_to_end();

@@ -15,20 +15,9 @@
 
 namespace spotter::supervise {
 
-struct StartFailure {
-  enum class Kind { Failed, AlreadyRunning, ProcessesLeft };
-  Kind kind = Kind::Failed;
-  std::string message;
-};
-
 // Returned by `spotter supervise`, and by the one who starts it as a service.
-int exit_status(const StartFailure& why);
+int exit_status(const Error& why);
 inline constexpr int processes_left_status = 4;  // those of the trainer before: nobody_left()
-
-struct Started {
-  int supervisor_pid = 0;
-  int trainer_pid = 0;
-};
 
 // Detaches a supervisor (fork, setsid, fork). Returns once the trainer's shell was executed. Fails
 // with the reason why not; then no process and no supervisor.json is left. The caller should be
@@ -41,12 +30,12 @@ struct Started {
 // supervisor dies, whatever the reason. When it
 // ends, all its descendants are ended (SIGTERM, 2 s, SIGKILL), however they fork; only then, when
 // nothing writes any more, is its end recorded. Another user's trainer has a limit on processes.
-Result<Started, StartFailure> start(const std::string& run_directory, const Spec& spec);
+Result<void> start(const std::string& run_directory, const Spec& spec);
 
 // The same in a systemd service: this process becomes the supervisor. Writes what start() would
 // return to the file `report`, for read_report(), then notifies systemd. Also logs to the journal
 // how the trainer ended. Returns the exit status: 0 once the trainer ran.
 int run_as_service(const std::string& run_directory, const Spec& spec, const std::string& report);
-Result<Started, StartFailure> read_report(const std::string& report);
+Result<void> read_report(const std::string& report);
 
 }  // namespace spotter::supervise

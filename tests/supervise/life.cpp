@@ -95,7 +95,7 @@ TEST_F(Life, RefusesASecondSupervisor) {
   started(spec("exec sleep 1000"));
   const auto second = start(directory(), spec("true"));
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().kind, StartFailure::Kind::AlreadyRunning);
+  EXPECT_EQ(second.error().kind, "running");
   EXPECT_NE(second.error().message.find("another supervisor is at work"), std::string::npos);
   EXPECT_TRUE(std::holds_alternative<Running>(look(directory()).value()));
 }
@@ -113,7 +113,7 @@ TEST_F(Life, StartsNoneBesideAProcessThatSigkillDidNotEnd) {
   ::kill(stuck, SIGKILL);
   ::waitpid(stuck, nullptr, 0);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, StartFailure::Kind::ProcessesLeft);
+  EXPECT_EQ(refused.error().kind, "left");
   EXPECT_EQ(exit_status(refused.error()), processes_left_status);
   EXPECT_NE(refused.error().message.find("(pid " + std::to_string(stuck) + ")"), std::string::npos)
       << refused.error().message;

@@ -23,7 +23,7 @@ class NobodyLeft : public Stage {
   }
   std::uintmax_t written() const { return fs::file_size(path("written")); }
   // We are the sub-reaper above the supervisor: who outlives it is ours.
-  void expect_nobody(const Started& trainer, std::uintmax_t at_end) {
+  void expect_nobody(const Record& trainer, std::uintmax_t at_end) {
     EXPECT_EQ(waitpid(trainer.supervisor_pid, nullptr, 0), trainer.supervisor_pid);
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
@@ -33,7 +33,7 @@ class NobodyLeft : public Stage {
 };
 
 TEST_F(NobodyLeft, OfChainsThatForkAndEnd) {
-  const Started trainer = started(spec(hopping() + "; exit 0"));
+  const Record trainer = started(spec(hopping() + "; exit 0"));
   const Ended end = wait_for_end();
   const auto at_end = written();
   EXPECT_GT(at_end, 0u);
@@ -42,7 +42,7 @@ TEST_F(NobodyLeft, OfChainsThatForkAndEnd) {
 }
 
 TEST_F(NobodyLeft, OfChainsThatAreKilled) {
-  const Started trainer = started(spec(hopping() + "; echo up; sleep 1000"));
+  const Record trainer = started(spec(hopping() + "; echo up; sleep 1000"));
   ASSERT_TRUE(says("up"));
   ASSERT_TRUE(kill(directory()));
   const Ended end = wait_for_end();
@@ -51,7 +51,7 @@ TEST_F(NobodyLeft, OfChainsThatAreKilled) {
 }
 
 TEST_F(NobodyLeft, OfSubReapersBelowSubReapersThatAreStopped) {
-  const Started trainer = started(
+  const Record trainer = started(
       spec("for i in 1 2 3 4; do (trap '' TERM; setsid sh -c 'sleep 1000 & kill -STOP $$; wait' & "
            "sleep 1000) & done; " +
            hopping()));
@@ -64,7 +64,7 @@ TEST_F(NobodyLeft, OfASupervisorThatIsKilledWhereTheTrainerHasAControlGroup) {
   const std::string probe = make_control_group();
   if (probe.empty()) GTEST_SKIP() << "no control group can be made here";
   remove_control_group(probe);
-  const Started trainer = started(spec(hopping() + "; echo up; sleep 1000"));
+  const Record trainer = started(spec(hopping() + "; echo up; sleep 1000"));
   ASSERT_TRUE(says("up"));
   const auto group = parse_record(read_file(path("supervisor.json"))).value().control_group;
   ASSERT_TRUE(fs::exists(group));

@@ -47,10 +47,10 @@ Spec Stage::spec(const std::string& command) const {
 
 std::string Stage::log() const { return read_file(log_file()); }
 
-Started Stage::started(const Spec& what) {
+Record Stage::started(const Spec& what) {
   const auto result = start(directory_, what);
   EXPECT_TRUE(result) << result.error().message;
-  return result.value_or(Started{});
+  return parse_record(read_file(path("supervisor.json"))).value_or(Record{});
 }
 
 Ended Stage::wait_for_end() {

@@ -21,8 +21,8 @@ class Stage : public testing::Test {
   std::string path(const std::string& name) const { return directory_ + "/" + name; }
   const std::string& directory() const { return directory_; }
 
-  Started started(const Spec& what);  // fails the test when it does not start
-  Ended wait_for_end();               // fails the test after 20 s
+  Record started(const Spec& what);  // fails the test when it does not start
+  Ended wait_for_end();              // fails the test after 20 s
   // Polls; the tests' only clock is the limit after which they fail.
   template <class Condition>
   bool eventually(Condition condition) {
