@@ -90,9 +90,10 @@ TEST_F(TrainerRun, LearnsAndLeavesAWholeResult) {
   for (int epoch = 1; epoch <= 4; ++epoch) {
     EXPECT_TRUE(lines[epoch].starts_with(std::to_string(epoch) + ",")) << lines[epoch];
   }
-  const auto tensors = train::read_safetensors(read_file(place("a/result/model.safetensors")));
-  ASSERT_TRUE(tensors) << tensors.error().message;
-  EXPECT_EQ(tensors->tensors.size(), 8U) << "weight and bias of 512, 32, 16 and 10 nodes";
+  const std::string weights = read_file(place("a/result/model.safetensors"));
+  auto tensors = nlohmann::json::parse(weights.substr(8, weights.find("}}", 8) + 2 - 8));
+  tensors.erase("__metadata__");
+  EXPECT_EQ(tensors.size(), 8U) << "weight and bias of 512, 32, 16 and 10 nodes";
 }
 
 // All datagrams that come to a socket, in their order.

@@ -599,21 +599,15 @@ std::string written(const std::vector<Named>& all, const Metadata& metadata) {
 }
 
 Result<void> set(const std::vector<Named>& all, std::string_view bytes) {
-  const auto read = TRY(read_safetensors(bytes));
-  std::map<std::string_view, const NamedTensor*> by_name;
-  for (const NamedTensor& tensor : read.tensors) by_name[tensor.name] = &tensor;
-  const bool same = by_name.size() == all.size() && std::ranges::all_of(all, [&](const Named& its) {
-                      const auto found = by_name.find(its.name);
-                      return found != by_name.end() &&
-                             std::ranges::equal(found->second->shape, its.tensor.sizes());
-                    });
-  if (!same) return failure("it has the tensors of another network");
+  std::vector<NamedTensor> read;
+  for (const auto& [name, tensor] : all)
+    read.push_back({name, {tensor.sizes().begin(), tensor.sizes().end()}, {}});
+  TRY(fill(read, bytes));
   const torch::NoGradGuard no_gradients;
-  for (const auto& [name, tensor] : all) {
-    const std::string_view given = by_name[name]->bytes;
-    const at::Tensor values = at::empty(tensor.sizes());
-    std::memcpy(values.data_ptr<float>(), given.data(), given.size());
-    tensor.copy_(values);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const at::Tensor values = at::empty(all[i].tensor.sizes());
+    std::memcpy(values.data_ptr<float>(), read[i].bytes.data(), read[i].bytes.size());
+    all[i].tensor.copy_(values);
   }
   return {};
 }

@@ -4,8 +4,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <limits>
-#include <optional>
 
 #include "agent/base/text.hpp"
 
@@ -85,59 +83,12 @@ Result<void> assign(Parameters& to, const std::string& name, const std::string& 
 
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::size_t kAlignment = 8;
-constexpr std::uint64_t kMostHeader = 100'000'000;  // the format's own limit
+const nlohmann::json::json_pointer kFirstByte("/data_offsets/0");
 
-// The number of bytes of a shape; none where no memory could hold them.
-std::optional<std::uint64_t> size_of(const std::vector<std::uint64_t>& shape) {
-  std::uint64_t size = sizeof(float);
-  for (const std::uint64_t extent : shape) {
-    if (extent != 0 && size > std::numeric_limits<std::uint64_t>::max() / extent) return {};
-    size *= extent;
-  }
-  return size;
-}
-
-std::optional<std::vector<std::uint64_t>> numbers(const nlohmann::json& entry, const char* name) {
-  const auto found = entry.find(name);
-  if (found == entry.end() || !found->is_array()) return {};
-  std::vector<std::uint64_t> all;
-  for (const auto& number : *found) {
-    if (!number.is_number_unsigned()) return {};
-    all.push_back(number.get<std::uint64_t>());
-  }
-  return all;
-}
-
-struct Placed {
-  std::uint64_t from = 0;
-  NamedTensor tensor;
-};
-
-Result<Placed> read_entry(const std::string& name, const nlohmann::json& entry,
-                          std::string_view data) {
-  const std::string what = "tensor `" + name + "`: ";
-  if (!entry.is_object()) return failure(what + "its entry is no object");
-  const auto kind = entry.find("dtype");
-  if (kind == entry.end() || *kind != "F32") return failure(what + "only dtype F32 is read");
-  const auto shape = numbers(entry, "shape");
-  const auto offsets = numbers(entry, "data_offsets");
-  if (!shape || !offsets || offsets->size() != 2)
-    return failure(what + "`shape` and `data_offsets` are lists of whole numbers");
-  const std::uint64_t from = offsets->front();
-  const std::uint64_t to = offsets->back();
-  if (from > to || to > data.size()) return failure(what + "it ends behind the file's end");
-  if (size_of(*shape) != to - from) return failure(what + "its shape and its bytes do not agree");
-  return Placed{from, {name, *shape, data.substr(from, to - from)}};
-}
-
-Result<Metadata> read_metadata(const nlohmann::json& entries) {
-  Metadata metadata;
-  if (!entries.is_object()) return failure("its metadata is no object");
-  for (const auto& [name, value] : entries.items()) {
-    if (!value.is_string()) return failure("its metadata `" + name + "` is no text");
-    metadata[name] = value.get<std::string>();
-  }
-  return metadata;
+nlohmann::json entry_of(const NamedTensor& tensor, std::uint64_t from) {
+  return {{"dtype", "F32"},
+          {"shape", tensor.shape},
+          {"data_offsets", {from, from + tensor.bytes.size()}}};
 }
 
 }  // namespace
@@ -193,9 +144,8 @@ std::string write_safetensors(std::span<const NamedTensor> tensors, const Metada
   if (!metadata.empty()) header[kMetadata] = metadata;
   std::uint64_t at = 0;
   for (const NamedTensor& tensor : tensors) {
-    const std::uint64_t end = at + tensor.bytes.size();
-    header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {at, end}}};
-    at = end;
+    header[tensor.name] = entry_of(tensor, at);
+    at += tensor.bytes.size();
   }
   std::string text = header.dump();
   text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
@@ -207,38 +157,31 @@ std::string write_safetensors(std::span<const NamedTensor> tensors, const Metada
   return bytes;
 }
 
-Result<Safetensors> read_safetensors(std::string_view bytes) {
+Result<void> fill(std::span<NamedTensor> wanted, std::string_view file) {
+  const auto other = failure("it has the tensors of another network");
   std::uint64_t size = 0;
-  if (bytes.size() < sizeof size) return failure("this is no safetensors file: it is too short");
-  std::memcpy(&size, bytes.data(), sizeof size);
-  bytes.remove_prefix(sizeof size);
-  if (size > kMostHeader || size > bytes.size())
-    return failure("this is no safetensors file: its header ends behind the file's end");
-  const auto header = nlohmann::json::parse(bytes.substr(0, size), nullptr, false);
-  if (!header.is_object())
-    return failure("this is no safetensors file: its header is no JSON object");
-  const std::string_view data = bytes.substr(size);
-  Safetensors read;
-  std::vector<Placed> placed;
-  for (const auto& [name, entry] : header.items()) {
-    if (name == kMetadata) {
-      read.metadata = TRY(read_metadata(entry));
-      continue;
-    }
-    placed.push_back(TRY(read_entry(name, entry, data)));
+  if (file.size() < sizeof size) return other;
+  std::memcpy(&size, file.data(), sizeof size);
+  file.remove_prefix(sizeof size);
+  if (size > file.size()) return other;
+  auto header = nlohmann::json::parse(file.substr(0, size), nullptr, false);
+  if (!header.is_object()) return other;
+  header.erase(kMetadata);
+  if (header.size() != wanted.size()) return other;
+  const std::string_view data = file.substr(size);
+  for (NamedTensor& each : wanted) {
+    const auto entry = header.find(each.name);
+    if (entry == header.end() || !entry->is_object()) return other;
+    const auto first = entry->value(kFirstByte, nlohmann::json());
+    std::uint64_t bytes = sizeof(float);
+    for (const std::uint64_t extent : each.shape) bytes *= extent;
+    if (!first.is_number_unsigned()) return other;
+    const auto from = first.get<std::uint64_t>();
+    if (from > data.size() || bytes > data.size() - from) return other;
+    each.bytes = data.substr(from, bytes);
+    if (*entry != entry_of(each, from)) return other;
   }
-  std::ranges::stable_sort(placed, {}, [](const Placed& each) {
-    return std::pair(each.from, each.tensor.bytes.size());
-  });
-  std::uint64_t at = 0;
-  for (Placed& each : placed) {
-    if (each.from != at)
-      return failure("tensor `" + each.tensor.name + "` overlaps or leaves a gap");
-    at += each.tensor.bytes.size();
-    read.tensors.push_back(std::move(each.tensor));
-  }
-  if (at != data.size()) return failure("there are bytes behind the last tensor");
-  return read;
+  return {};
 }
 
 }  // namespace spotter::train

@@ -55,16 +55,10 @@ struct NamedTensor {
 
 using Metadata = std::map<std::string, std::string>;
 
-struct Safetensors {
-  Metadata metadata;
-  std::vector<NamedTensor> tensors;  // in the order in which they lie
-};
-
 // The tensors lie in the order given. Each has as many bytes as its shape says.
 std::string write_safetensors(std::span<const NamedTensor> tensors, const Metadata& metadata);
 
-// The tensors point into `bytes`. A file that breaks the format, or has other numbers than float32,
-// is an error that says where.
-Result<Safetensors> read_safetensors(std::string_view bytes);
+// Points the bytes of those wanted into the file, which must have these tensors and no others.
+Result<void> fill(std::span<NamedTensor> wanted, std::string_view file);
 
 }  // namespace spotter::train
