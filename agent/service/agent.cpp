@@ -192,9 +192,9 @@ class Agent {
   void trainer_ended(decide::TrainerEnded ended) {
     stall_.rest();
     const auto supervised = supervise::look(run_directory_);
-    const auto* end = supervised ? std::get_if<supervise::Ended>(&*supervised) : nullptr;
-    end_.exit_code = end == nullptr ? std::nullopt : end->exit_code;
-    end_.signal = end == nullptr ? std::nullopt : end->signal;
+    const bool known = supervised && supervised->ended;
+    end_.exit_code = known ? supervised->ended->exit_code : std::nullopt;
+    end_.signal = known ? supervised->ended->signal : std::nullopt;
     if (!ended.success || result_path().empty()) return sensed(ended);
     asio::co_spawn(context_, confirm_result(), io::rethrow);
   }

@@ -85,16 +85,12 @@ Result<void> send(const std::string& directory, const std::string& text) {
 }  // namespace
 
 Result<Supervised> look(const std::string& run_directory) {
-  const bool held =
-      lock_is_held(run_directory);  // first, as files written before its release are then seen
-  const auto end = TRY(read_as(run_directory + "/ended.json", parse_ended));
-  if (end) return Supervised(*end);
-  const auto record = TRY(read_record(run_directory));
-  if (!record) return held ? Supervised(Starting{}) : Supervised(None{});
-  const Record& is = *record;
-  if (!held) return Supervised(Vanished{is.trainer_pid, is.job});
-  return Supervised(
-      Running{is.trainer_pid, is.supervisor_pid, Time(Duration(is.started_ms)), is.job});
+  Supervised seen;
+  // First, as files written before its release are then seen.
+  seen.held = lock_is_held(run_directory);
+  seen.ended = TRY(read_as(run_directory + "/ended.json", parse_ended));
+  if (!seen.ended) seen.record = TRY(read_record(run_directory));
+  return seen;
 }
 
 bool has_supervisor(const std::string& run_directory) { return lock_is_held(run_directory); }
@@ -134,11 +130,10 @@ Result<void> nobody_left(const std::string& run_directory) {
 
 Result<void> collect(const std::string& run_directory) {
   const auto now = TRY(look(run_directory));
-  if (std::holds_alternative<Running>(now) || std::holds_alternative<Starting>(now))
-    return failure("the trainer has not ended: there is nothing to collect");
-  if (std::holds_alternative<Vanished>(now)) return end_vanished(run_directory, moment);
+  if (now.runs()) return failure("the trainer has not ended: there is nothing to collect");
+  if (now.vanished()) return end_vanished(run_directory, moment);
   const RunDirectory directory(run_directory);
-  if (const auto* end = std::get_if<Ended>(&now)) TRY(keep_left_over(directory, *end));
+  if (now.ended) TRY(keep_left_over(directory, *now.ended));
   // The order matters: look(), or an agent killed between the two, still finds how it ended.
   TRY(directory.remove("supervisor.json"));
   constexpr int rounds = 200;
@@ -193,8 +188,7 @@ Verdict judge(const Ended& ended, const Expectation& expectation) {
 
 Result<void> forget(const Expectation& expectation) {
   const auto seen = look(expectation.run_directory);
-  const auto* const ended = seen ? std::get_if<Ended>(&*seen) : nullptr;
-  if (ended != nullptr && judge(*ended, expectation).unfit_machine) return {};
+  if (seen && seen->ended && judge(*seen->ended, expectation).unfit_machine) return {};
   return collect(expectation.run_directory);
 }
 

@@ -3,26 +3,21 @@
 // `spotter supervise --run-directory DIR --spec -` with to_json(Spec) on its stdin.
 #pragma once
 
-#include <variant>
-
 #include "agent/supervise/run_directory.hpp"
 
 namespace spotter::supervise {
 
-struct None {};      // nothing was started, or its end has been collected
-struct Starting {};  // a supervisor holds the lock, its trainer does not run yet
-struct Running {
-  int trainer_pid = 0;
-  int supervisor_pid = 0;
-  Time started;
-  std::string job;
+// With none of the three nothing was started, or its end has been collected.
+struct Supervised {
+  bool held = false;             // a supervisor has the lock
+  std::optional<Ended> ended;    // then it is over, whatever the others say
+  std::optional<Record> record;  // not looked at once it has ended
+
+  bool runs() const { return held && !ended; }  // maybe its trainer does not yet
+  const Record* running() const { return runs() && record ? &*record : nullptr; }
+  // The supervisor was killed. The trainer died with it, and its exit status is lost.
+  bool vanished() const { return !held && record; }
 };
-// The supervisor was killed. The trainer died with it, and its exit status is lost.
-struct Vanished {
-  int trainer_pid = 0;
-  std::string job;
-};
-using Supervised = std::variant<None, Starting, Running, Ended, Vanished>;
 
 // Fails only when a file exists and cannot be read or parsed.
 Result<Supervised> look(const std::string& run_directory);

@@ -32,7 +32,7 @@ class Life : public Stage {
 };
 
 TEST_F(Life, KeepsTheExitStatusUntilItIsCollected) {
-  EXPECT_TRUE(std::holds_alternative<None>(look(directory()).value()));
+  EXPECT_TRUE(nothing_there());
   const auto trainer = started(spec("exit 75"));
   const Ended end = wait_for_end();
   EXPECT_EQ(end.exit_code, 75);
@@ -42,7 +42,7 @@ TEST_F(Life, KeepsTheExitStatusUntilItIsCollected) {
   EXPECT_GE(end.ran_ms, 0);
   EXPECT_TRUE(end.left_over.empty());
   ASSERT_TRUE(collect(directory()));
-  EXPECT_TRUE(std::holds_alternative<None>(look(directory()).value()));
+  EXPECT_TRUE(nothing_there());
 }
 
 TEST_F(Life, NamesTheSignalThatEndedIt) {
@@ -55,7 +55,8 @@ TEST_F(Life, NamesTheSignalThatEndedIt) {
 TEST_F(Life, IsSeenWhileItRuns) {
   const auto trainer = started(spec("echo up; exec sleep 1000"));
   ASSERT_TRUE(says("up"));
-  const auto running = std::get<Running>(look(directory()).value());
+  const Supervised seen = look(directory()).value();
+  const Record running = seen.running() ? *seen.record : Record{};
   EXPECT_EQ(running.trainer_pid, trainer.trainer_pid);
   EXPECT_EQ(running.supervisor_pid, trainer.supervisor_pid);
   EXPECT_EQ(running.job, "story");
@@ -70,7 +71,7 @@ TEST_F(Life, SaysWhyTheShellCannotBeExecuted) {
   const auto result = start(directory(), broken);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().message, "cannot run " + path("shell") + ": No such file or directory");
-  EXPECT_TRUE(std::holds_alternative<None>(look(directory()).value()));
+  EXPECT_TRUE(nothing_there());
   EXPECT_TRUE(start(directory(), spec("true"))) << "a failure must leave the way free";
 }
 
@@ -97,7 +98,7 @@ TEST_F(Life, RefusesASecondSupervisor) {
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().kind, "running");
   EXPECT_NE(second.error().message.find("another supervisor is at work"), std::string::npos);
-  EXPECT_TRUE(std::holds_alternative<Running>(look(directory()).value()));
+  EXPECT_TRUE(look(directory()).value().running() != nullptr);
 }
 
 // Such as one that waits for a device for ever: it may write where the next one would.
@@ -169,8 +170,7 @@ TEST_F(Life, GoesOnWhenTheAgentIsKilled) {
   waitpid(agent, nullptr, 0);
   ASSERT_EQ(answer, 'y');
   ASSERT_TRUE(says("up"));
-  const auto running = std::get<Running>(look(directory()).value());
-  EXPECT_TRUE(runs(running.trainer_pid));
+  EXPECT_TRUE(runs(look(directory()).value().record.value().trainer_pid));
   ASSERT_TRUE(kill(directory())) << "a new agent finds the supervisor by its directory alone";
   EXPECT_EQ(wait_for_end().signal, SIGKILL);
 }
@@ -181,12 +181,12 @@ TEST_F(Life, TakesTheTrainerAlongWhenTheSupervisorIsKilled) {
   ::kill(trainer.supervisor_pid, SIGKILL);
   EXPECT_TRUE(eventually([&] { return !runs(trainer.trainer_pid); }));
   waitpid(trainer.supervisor_pid, nullptr, 0);
-  const auto gone = std::get<Vanished>(look(directory()).value());
-  EXPECT_EQ(gone.trainer_pid, trainer.trainer_pid);
+  const Supervised gone = look(directory()).value();
+  EXPECT_EQ(gone.vanished() ? gone.record->trainer_pid : 0, trainer.trainer_pid);
   ASSERT_TRUE(eventually([&] { return collect(directory()).has_value(); }));
   EXPECT_TRUE(eventually([&] { return descendants_of(getpid()).empty(); }))
       << "what was left of the trainer's session must be gone";
-  EXPECT_TRUE(std::holds_alternative<None>(look(directory()).value()));
+  EXPECT_TRUE(nothing_there());
 }
 
 TEST_F(Life, EndsWhatTheTrainerLeftBehind) {
@@ -254,7 +254,7 @@ TEST_F(Life, EndsThePidfdAfterTheEndWasWritten) {
     EXPECT_EQ(poll(&watched, 1, 20'000), 1);
     close(*file);
   }
-  EXPECT_EQ(std::get<Ended>(look(directory()).value()).exit_code, 3);
+  EXPECT_EQ(look(directory()).value().ended.value().exit_code, 3);
   EXPECT_FALSE(open_pidfd(1 << 30));
 }
 

@@ -69,8 +69,7 @@ TEST_F(NobodyLeft, OfASupervisorThatIsKilledWhereTheTrainerHasAControlGroup) {
   const auto group = parse_record(read_file(path("supervisor.json"))).value().control_group;
   ASSERT_TRUE(fs::exists(group));
   ::kill(trainer.supervisor_pid, SIGKILL);
-  ASSERT_TRUE(
-      eventually([&] { return std::holds_alternative<Vanished>(look(directory()).value()); }));
+  ASSERT_TRUE(eventually([&] { return look(directory()).value().vanished(); }));
   ASSERT_TRUE(eventually([&] { return collect(directory()).has_value(); }));
   EXPECT_FALSE(fs::exists(group));
   expect_nobody(trainer, written());

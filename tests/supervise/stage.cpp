@@ -54,15 +54,12 @@ Record Stage::started(const Spec& what) {
 }
 
 Ended Stage::wait_for_end() {
-  Ended end;
+  std::optional<Ended> end;
   const auto ended = [&] {
-    const auto now = look(directory_);
-    if (!now || !std::holds_alternative<Ended>(*now)) return false;
-    end = std::get<Ended>(*now);
-    return true;
+    return (end = look(directory_).value_or(Supervised{}).ended).has_value();
   };
   EXPECT_TRUE(eventually(ended)) << "the trainer did not end";
-  return end;
+  return end.value_or(Ended{});
 }
 
 bool Stage::says(const std::string& text) {

@@ -23,6 +23,10 @@ class Stage : public testing::Test {
 
   Record started(const Spec& what);  // fails the test when it does not start
   Ended wait_for_end();              // fails the test after 20 s
+  bool nothing_there() const {
+    const auto now = look(directory_);
+    return now && !now->held && !now->ended && !now->record;
+  }
   // Polls; the tests' only clock is the limit after which they fail.
   template <class Condition>
   bool eventually(Condition condition) {

@@ -390,7 +390,7 @@ TEST_F(Surroundings, TheCommandReturnsOnceTheTrainerRuns) {
   EXPECT_EQ(answer.status, 0);
   EXPECT_EQ(answer.errors, "");
   ASSERT_TRUE(says("got hunter2"));
-  const auto running = std::get<Running>(look(directory()).value());
+  const Record running = look(directory()).value().record.value();
   const auto line = read_file("/proc/" + std::to_string(running.supervisor_pid) + "/cmdline");
   EXPECT_EQ(line.find("hunter2"), std::string::npos);
   const auto second = run_command(to_json(secret));

@@ -88,8 +88,7 @@ namespace work = act::host;
 
 bool trains_in(const std::string& directory) {
   const auto seen = supervise::look(directory);
-  return seen && (std::holds_alternative<supervise::Running>(*seen) ||
-                  std::holds_alternative<supervise::Starting>(*seen));
+  return seen && seen->runs();
 }
 
 // In the run directory, or, for a worker's experiments, in one below it.

@@ -15,11 +15,6 @@ using namespace decide;  // the commands' names; act's own classes are Cloud, Lo
 
 EffectFailed given_up() { return {Failure::Abandoned, true, "given up"}; }
 
-bool runs(const supervise::Supervised& it) {
-  return std::holds_alternative<supervise::Running>(it) ||
-         std::holds_alternative<supervise::Starting>(it);
-}
-
 void log_failure(const Command& command, const EffectFailed& failed) {
   const bool expected = failed.detail.view().empty();  // `spotter run` need be on no instance
   if (failed.failure == Failure::Abandoned || expected) return;
@@ -139,7 +134,7 @@ Performer::Answer Performer::on(const SyncStorage& it, Duration limit) {
 }
 
 // Drops the metrics that it reports meanwhile: they are not of this job's history.
-EffectFailed Performer::anothers(const supervise::Running& trainer) {
+EffectFailed Performer::anothers(const supervise::Record& trainer) {
   (void)metrics_.take();
   return {decide::Failure::Conflict, false,
           Detail("a trainer of job " + trainer.job + " runs here (pid " +
@@ -152,11 +147,11 @@ Performer::Answer Performer::on(LookAtHost, Duration limit) {
   if (!mounted) co_return mounted.error();
   const auto supervised = supervise::look(dependencies_.run_directory);
   if (!supervised) co_return EffectFailed{.detail = Detail(supervised.error().message)};
-  const auto* running = std::get_if<supervise::Running>(&*supervised);
+  const auto* running = supervised->running();
   const bool named = running != nullptr && !running->job.empty();  // an early version named none
   if (named && running->job != dependencies_.job->name.view()) co_return anothers(*running);
   HostLooked seen = *mounted;
-  if (const auto* ended = std::get_if<supervise::Ended>(&*supervised)) {
+  if (const auto& ended = supervised->ended) {
     const supervise::Verdict verdict =
         supervise::judge(*ended, expectation(seen.share ? std::string() : dependencies_.result));
     seen.trainer = HostLooked::Trainer::Ended;
@@ -168,7 +163,7 @@ Performer::Answer Performer::on(LookAtHost, Duration limit) {
       seen.ended.success = *there;
     }
   }
-  if (runs(*supervised)) {
+  if (supervised->runs()) {
     seen.trainer = HostLooked::Trainer::Running;
     io::note(wire::event("trainer-adopted"), spdlog::level::info,
              "a trainer of an earlier agent is running: it is taken over");
@@ -179,7 +174,7 @@ Performer::Answer Performer::on(LookAtHost, Duration limit) {
 
 // A killed trainer may hang in the kernel, and its write may tear a file after the verification.
 Performer::Answer Performer::on(VerifyCheckpoints effect, Duration limit) {
-  if (const auto before = supervise::look(dependencies_.run_directory); before && runs(*before))
+  if (const auto before = supervise::look(dependencies_.run_directory); before && before->runs())
     co_return EffectFailed{Failure::TrainerUnstartable, false,
                            "the trainer that was stopped has not ended yet"};
   co_return co_await local_.on(effect, limit);

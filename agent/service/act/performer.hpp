@@ -84,7 +84,7 @@ class Performer {
   Answer on(const decide::Unmount& it, Duration limit);
   Answer on(const decide::SyncStorage& it, Duration limit);
   Answer on(decide::LookAtHost, Duration limit);
-  decide::EffectFailed anothers(const supervise::Running& trainer);
+  decide::EffectFailed anothers(const supervise::Record& trainer);
   Answer on(decide::VerifyCheckpoints effect, Duration limit);
   Answer on(decide::FetchCode, Duration limit);
   Answer on(decide::ReleaseShare effect, Duration limit);

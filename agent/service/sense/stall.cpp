@@ -116,7 +116,7 @@ void StallWatch::wait() {
 
 void StallWatch::look() {
   const auto seen = supervise::look(parts_.run_directory);
-  const auto* running = seen ? std::get_if<supervise::Running>(&*seen) : nullptr;
+  const auto* running = seen ? seen->running() : nullptr;
   if (running == nullptr) return wait();  // it starts, or ends
   auto processes = processes_of(running->trainer_pid);
   Activity activity{.processor_ms = 0, .signs = parts_.reported()};

@@ -238,7 +238,7 @@ void Link::deliver(const wire::TrainerMessage& message) {
 
 void TrainerEnd::watch() {
   const auto supervised = supervise::look(run_directory_);
-  const auto* running = supervised ? std::get_if<supervise::Running>(&*supervised) : nullptr;
+  const auto* running = supervised ? supervised->running() : nullptr;
   if (!running) return look_soon();
   const auto pidfd = supervise::open_pidfd(running->supervisor_pid);
   if (!pidfd) return look_soon();
@@ -261,16 +261,14 @@ void TrainerEnd::look_soon() {
 
 void TrainerEnd::look() {
   const auto supervised = supervise::look(run_directory_);
-  const auto* ended = supervised ? std::get_if<supervise::Ended>(&*supervised) : nullptr;
-  if (ended) {
-    const supervise::Verdict verdict = supervise::judge(*ended, expect_());
-    say(*ended, verdict, shown_);
+  if (supervised && supervised->ended) {
+    const supervise::Ended& ended = *supervised->ended;
+    const supervise::Verdict verdict = supervise::judge(ended, expect_());
+    say(ended, verdict, shown_);
     return ended_({verdict.success, verdict.stopped_as_asked, verdict.unfit_machine,
                    verdict.checkpoint_doubted, verdict.setup_failed});
   }
-  const bool runs = supervised && (std::holds_alternative<supervise::Running>(*supervised) ||
-                                   std::holds_alternative<supervise::Starting>(*supervised));
-  if (runs) return watch();
+  if (supervised && supervised->runs()) return watch();
   const std::string stopper = supervise::stopper(run_directory_);
   io::note(wire::event("trainer-lost"), err,
            "the trainer's supervisor was killed, and the trainer with it{}{}",

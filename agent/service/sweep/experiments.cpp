@@ -20,9 +20,7 @@ constexpr int kPausesUntilKilled = 150;  // 30 s: its trainer is dead already
 
 bool has_trainer(const std::string& directory) {
   const auto seen = supervise::look(directory);
-  if (!seen) return supervise::has_supervisor(directory);
-  return std::holds_alternative<supervise::Running>(*seen) ||
-         std::holds_alternative<supervise::Starting>(*seen);
+  return seen ? seen->runs() : supervise::has_supervisor(directory);
 }
 
 // Fails as long as something of a trainer is left there, also of one whose supervisor has ended. An
