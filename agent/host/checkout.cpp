@@ -16,7 +16,6 @@
 #include "agent/aws/s3/keys.hpp"
 #include "agent/config/git_server.hpp"
 #include "agent/config/job.hpp"
-#include "agent/io/safe_directory.hpp"
 #include "agent/tier/home.hpp"
 #include "agent/wire/status.hpp"
 
@@ -107,10 +106,7 @@ Result<void> check(const verbs::Checkout& request) {
 // cannot make it, whoever mounted the storage has.
 Result<void> ensure_directory(const fs::path& directory, const User& user) {
   const AsUser as_user(user);
-  const auto above = io::SafeDirectory::open(directory.parent_path());
-  const auto made = above ? above->make_folder(directory.filename(), 0755)
-                          : tl::unexpected<std::error_code>(above.error());
-  if (!made) return fail_errno(made.error(), "cannot make " + directory.string());
+  TRY(make_folder_at(directory));
   return {};
 }
 
@@ -235,8 +231,8 @@ class Stranger {
     if (!key) return fail("code-denied", key.error().message);
     for (const auto& [name, text] :
          {std::pair{"key", key->key}, std::pair{"known_hosts", key->known_hosts}})
-      if (const auto written = io::atomic_write(folder / name, text, 0600); !written)
-        return fail_errno(written.error(), "cannot write in " + folder.string());
+      TRY(or_fail(io::atomic_write(folder / name, text, 0600),
+                  "cannot write in " + folder.string()));
     return {};
   }
 
@@ -267,10 +263,10 @@ Result<void> fetch_archive(const Git& git, const Place& place, const verbs::Chec
     return fail("revision-missing", "the code " + request.revision + " is not in " +
                                         request.repository + ": `spotter launch` puts it there");
   const auto folder = TRY(PrivateFolder::make());
-  const auto to = io::SafeDirectory::open(folder.path());
-  if (!to) return fail_errno(to.error(), "cannot use " + folder.path().string());
+  const auto to =
+      TRY(or_fail(io::SafeDirectory::open(folder.path()), "cannot use " + folder.path().string()));
   const auto& bundle = *(*manifest)->files.find(config::code_bundle);
-  const auto fetched = tier::fetch_files(bucket, {&bundle}, *to, "coming");
+  const auto fetched = tier::fetch_files(bucket, {&bundle}, to, "coming");
   if (!fetched) return fail("code-unreachable", fetched.error().message);
   if (!fetched->torn.empty())
     return fail("code-unreachable", bucket.shown(bundle.second.key()) +
@@ -298,11 +294,8 @@ Result<void> take_as_it_is(const Git& git, const Place& place) {
   const auto info = place.git.directory / "info";
   if (::mkdir(info.c_str(), 0755) != 0 && errno != EEXIST)
     return fail_errno(errno, "cannot make " + info.string(), "code-failed");
-  const auto written =
-      io::atomic_write(info / "attributes", std::string(config::code_as_it_is), 0644);
-  if (!written)
-    return fail_errno(written.error(), "cannot write in " + info.string(), "code-failed");
-  return {};
+  return or_fail(io::atomic_write(info / "attributes", std::string(config::code_as_it_is), 0644),
+                 "cannot write in " + info.string(), "code-failed");
 }
 
 // Returns the commit, where the revision is the id of an annotated tag.

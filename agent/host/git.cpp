@@ -257,8 +257,8 @@ Result<void> make_git_directory(const fs::path& directory) {
   const std::pair<const char*, const char*> files[] = {{"config", repository_config},
                                                        {"HEAD", "ref: refs/heads/spotter\n"}};
   for (const auto& [name, text] : files)
-    if (const auto written = io::atomic_write(directory / name, text, 0644); !written)
-      return fail_errno(written.error(), "cannot write in " + directory.string());
+    TRY(or_fail(io::atomic_write(directory / name, text, 0644),
+                "cannot write in " + directory.string()));
   return {};
 }
 

@@ -2,13 +2,7 @@
 // write, git uses objects and index, and reads nothing that says what to run or whom to ask.
 #pragma once
 
-#include <filesystem>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "agent/host/verb.hpp"
-#include "agent/io/files.hpp"
 
 namespace spotter::act::host {
 

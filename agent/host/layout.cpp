@@ -6,8 +6,6 @@
 #include "agent/base/version.hpp"
 #include "agent/config/job.hpp"
 #include "agent/guard/record.hpp"
-#include "agent/io/files.hpp"
-#include "agent/io/safe_directory.hpp"
 #include "agent/wire/curve.hpp"
 #include "agent/wire/history.hpp"
 #include "trainer/library/checkpoint.hpp"
@@ -88,8 +86,7 @@ class Walk {
     const uid_t uid = theirs ? giving_.to.uid : status.st_uid;
     const gid_t gid = status.st_gid == giving_.from.gid ? giving_.to.gid : status.st_gid;
     if (uid == status.st_uid && gid == status.st_gid) return {};
-    if (const auto given = io::give(opened, uid, gid); !given)
-      return fail_errno(given.error(), "cannot give " + name + " to its user");
+    TRY(or_fail(io::give(opened, uid, gid), "cannot give " + name + " to its user"));
     ++given_;
     return {};
   }
@@ -104,9 +101,9 @@ class Walk {
 // file system. Each file is opened, looked at and given by that handle. Answers how many. Kinds:
 // "too-many-files", those of fail_errno.
 Result<std::uint64_t> give_files(const io::SafeDirectory& directory, const Giving& giving) {
-  const auto status = directory.status();
-  if (!status) return fail_errno(status.error(), "cannot look at " + directory.path().string());
-  Walk walk(giving, status->st_dev);
+  const auto status =
+      TRY(or_fail(directory.status(), "cannot look at " + directory.path().string()));
+  Walk walk(giving, status.st_dev);
   TRY(walk.directory(directory, 0));
   return walk.given();
 }
@@ -141,8 +138,7 @@ Result<void> keep_root(const io::SafeDirectory& root, const User& user) {
   if (!others && mode == (status->st_mode & 07777)) return {};
   auto kept = others ? root.give(0, user.gid) : Result<void, std::error_code>();
   if (kept) kept = root.change_mode(mode);
-  if (!kept) return fail_errno(kept.error(), "cannot own " + root.path().string());
-  return {};
+  return or_fail(kept, "cannot own " + root.path().string());
 }
 
 // Ours, and no symlink that somebody put there: what we write into it is believed later.
@@ -156,9 +152,8 @@ Result<io::SafeDirectory> ensure_own_directory(const io::SafeDirectory& root, co
   if (!made) return fail_errno(made.error(), "cannot make " + path);
   auto own = open_own(root);
   if (!own || !as_root) return own;
-  auto owned = own->give(0, 0);
-  if (owned) owned = own->change_mode(0755);
-  if (!owned) return fail_errno(owned.error(), "cannot own " + path);
+  TRY(or_fail(own->give(0, 0), "cannot own " + path));
+  TRY(or_fail(own->change_mode(0755), "cannot own " + path));
   return own;
 }
 
@@ -273,9 +268,7 @@ Result<void> ensure_link(const Link& link) {
   const auto status = fs::symlink_status(link.at, error);
   if (fs::exists(status) && !fs::is_symlink(status))
     return fail("layout-unusable", link.at.string() + " is there, and is no link");
-  const auto above = link.at.parent_path();
-  if (const auto made = io::make_directories(above, 0755); !made)
-    return fail_errno(made.error(), "cannot make " + above.string());
+  TRY(make_directories(link.at.parent_path()));
   fs::remove(link.at, error);
   fs::create_symlink(link.to, link.at, error);
   if (error) return fail_errno(error, "cannot make the link " + link.at.string());
@@ -328,8 +321,7 @@ Result<void> take_over(const io::SafeDirectory& home, const User& user) {
   auto given =
       status->st_uid == user.uid ? Result<void, std::error_code>() : home.give(user.uid, user.gid);
   if (given) given = own->give(user.uid, user.gid);
-  if (given) return {};
-  return fail_errno(given.error(), "cannot give " + home.path().string() + " to " + user.name);
+  return or_fail(given, "cannot give " + home.path().string() + " to " + user.name);
 }
 
 Result<void> ensure_layout(const io::SafeDirectory& root, const Layout& layout, const User& user,
@@ -353,12 +345,9 @@ Result<void> ensure_layout(const io::SafeDirectory& root, const Layout& layout, 
                        {"user", user.name},
                        {"uid", user.uid},
                        {"gid", user.gid}};
-  const auto written = own.write(record_name, record.dump() + "\n", 0644);
-  if (!written)
-    return fail_errno(written.error(), "cannot write " + (own.path() / record_name).string());
-  if (const auto synced = root.sync(); !synced)
-    return fail_errno(synced.error(), "cannot sync " + root.path().string());
-  return {};
+  TRY(or_fail(own.write(record_name, record.dump() + "\n", 0644),
+              "cannot write " + (own.path() / record_name).string()));
+  return or_fail(root.sync(), "cannot sync " + root.path().string());
 }
 
 Result<void> check_formats(const fs::path& home, const std::vector<std::string>& directories) {

@@ -11,8 +11,6 @@
 
 #include "agent/host/layout.hpp"
 #include "agent/host/mounts.hpp"
-#include "agent/io/files.hpp"
-#include "agent/io/safe_directory.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -140,8 +138,7 @@ Result<bool> already_mounted(const Disk& disk, dev_t device) {
 
 Result<void> attach(const Disk& disk) {
   TRY(check_content(disk));
-  if (const auto made = io::make_directories(disk.mount_point, 0755); !made)
-    return fail_errno(made.error(), "cannot make " + disk.mount_point.string(), "mount-failed");
+  TRY(make_directories(disk.mount_point, "mount-failed"));
   if (disk.filesystem == "ext4" && !disk.read_only) TRY(repair_ext4(disk.device));
   if (::mount(disk.device.c_str(), disk.mount_point.c_str(), disk.filesystem.c_str(),
               flags_of(disk), options_of(disk)) != 0) {
@@ -162,8 +159,8 @@ Result<bool> mount_block(const Disk& disk) {
 
 Result<bool> mount_directory(const Disk& disk) {
   TRY(check_content(disk));
-  const auto made = io::make_directories(mount_name(disk.mount_point).parent_path(), 0755);
-  if (!made) return fail_errno(made.error(), "cannot make the parent of the mount point");
+  TRY(or_fail(io::make_directories(mount_name(disk.mount_point).parent_path(), 0755),
+              "cannot make the parent of the mount point"));
   return link_directory(disk.device, mount_name(disk.mount_point));
 }
 
@@ -291,22 +288,16 @@ Result<std::string> claim(const fs::path& disk) {
 
 // Each boot the user may have another number: what is there is the user's as well.
 Result<void> make_folder(const fs::path& folder, const User& user) {
-  const auto above = io::SafeDirectory::open(folder.parent_path());
-  const auto made = above ? above->make_folder(folder.filename(), 0755)
-                          : tl::unexpected<std::error_code>(above.error());
-  if (!made) return fail_errno(made.error(), "cannot make " + folder.string());
-  const auto given =
-      ::geteuid() == 0 ? made->give(user.uid, user.gid) : Result<void, std::error_code>();
-  if (!given)
-    return fail_errno(given.error(), "cannot give " + folder.string() + " to " + user.name);
-  return {};
+  const auto made = TRY(make_folder_at(folder));
+  if (::geteuid() != 0) return {};
+  return or_fail(made.give(user.uid, user.gid),
+                 "cannot give " + folder.string() + " to " + user.name);
 }
 
 // Its log need not be kept: what was not whole when the machine stopped is fetched again.
 Result<void> mount_cache(const fs::path& disk, const std::string& filesystem,
                          const fs::path& mount_point) {
-  if (const auto made = io::make_directories(mount_point, 0755); !made)
-    return fail_errno(made.error(), "cannot make " + mount_point.string());
+  TRY(make_directories(mount_point));
   if (::mount(disk.c_str(), mount_point.c_str(), filesystem.c_str(),
               MS_NODEV | MS_NOSUID | MS_NOATIME, "") == 0)
     return {};
@@ -319,16 +310,12 @@ Result<void> mount_cache(const fs::path& disk, const std::string& filesystem,
 Result<void> mount_folder_of(const fs::path& images_own, const fs::path& mount_point) {
   std::string name = "spotter" + mount_point.string();
   std::ranges::replace(name, '/', '-');
-  const auto above = io::SafeDirectory::open(images_own);
-  const auto ours =
-      above ? above->make_folder(name, 0755) : tl::unexpected<std::error_code>(above.error());
-  const auto status = ours ? ours->status() : tl::unexpected<std::error_code>(ours.error());
-  if (!status) return fail_errno(status.error(), "cannot make " + (images_own / name).string());
-  if (status->st_uid != ::geteuid())
+  const auto ours = TRY(make_folder_at(images_own / name));
+  const auto status = TRY(or_fail(ours.status(), "cannot make " + (images_own / name).string()));
+  if (status.st_uid != ::geteuid())
     return fail("cache-absent", (images_own / name).string() + " is another user's");
-  if (const auto made = io::make_directories(mount_point, 0755); !made)
-    return fail_errno(made.error(), "cannot make " + mount_point.string());
-  const std::string from = "/proc/self/fd/" + std::to_string(ours->descriptor());
+  TRY(make_directories(mount_point));
+  const std::string from = "/proc/self/fd/" + std::to_string(ours.descriptor());
   if (::mount(from.c_str(), mount_point.c_str(), nullptr, MS_BIND, nullptr) == 0) return {};
   return fail_errno(errno, "cannot mount " + (images_own / name).string(), "mount-failed");
 }
@@ -341,9 +328,8 @@ Result<Mounted> mount(const verbs::Mount& request, const Machine& machine) {
   TRY(check_kept(request, mounted.already));
   if (request.read_only) return mounted;
   const auto user = TRY(find_user(request.user));
-  const auto root = io::SafeDirectory::open(request.mount_point);
-  if (!root) return fail_errno(root.error(), "cannot open " + request.mount_point);
-  TRY(ensure_layout(*root, layout_of(request), user, mounted));
+  const auto root = TRY(open_directory(request.mount_point));
+  TRY(ensure_layout(root, layout_of(request), user, mounted));
   if (!request.cache.empty()) {
     const auto made = make_cache({request.cache, machine.devices}, user);
     mounted.cache = made ? *made : made.error().message;
@@ -484,8 +470,7 @@ Result<std::string> make_cache(const CacheRequest& request, const User& user) {
     return "the cache is " + request.folder.string() + ", on " + there->source;
   }
   // Mounted over them they were out of reach: of another job, or not sent yet.
-  const auto under = io::SafeDirectory::open(mount_point);
-  const auto names = under ? under->names() : tl::unexpected(under.error());
+  const auto names = io::SafeDirectory::open(mount_point).and_then(&io::SafeDirectory::names);
   const bool absent = !names && names.error() == std::errc::no_such_file_or_directory;
   if (!absent && (!names || !names->empty()))
     return fail("cache-absent", "the cache stays on the storage: " + mount_point.string() +

@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "agent/host/share.hpp"
-#include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
 #include "agent/sweep/summary.hpp"
 #include "agent/wire/history.hpp"
@@ -30,10 +29,9 @@ Result<io::SafeDirectory> open_own(const io::SafeDirectory& home) {
       return fail("layout-unusable", path + " is not a directory; move it away");
     return fail_errno(error, "cannot open " + path);
   }
-  const auto status = opened->status();
-  if (!status) return fail_errno(status.error(), "cannot look at " + path);
-  if (!is_ours(*status)) {
-    return fail("layout-unusable", path + " belongs to the user " + std::to_string(status->st_uid) +
+  const auto status = TRY(or_fail(opened->status(), "cannot look at " + path));
+  if (!is_ours(status)) {
+    return fail("layout-unusable", path + " belongs to the user " + std::to_string(status.st_uid) +
                                        ", not to root: what it says is not believed. If you know "
                                        "that Spotter made it, give it to root (chown -R 0:0), else "
                                        "move it away");
@@ -42,11 +40,10 @@ Result<io::SafeDirectory> open_own(const io::SafeDirectory& home) {
 }
 
 Result<io::SafeDirectory> open_own(const fs::path& home) {
-  const auto opened = io::SafeDirectory::open(home);
+  auto opened = io::SafeDirectory::open(home);
   if (!opened && opened.error() == std::errc::no_such_file_or_directory)
     return fail("not-mounted", "there is no " + home.string() + "; mount the job's storage first");
-  if (!opened) return fail_errno(opened.error(), "cannot open " + home.string());
-  return open_own(*opened);
+  return open_own(TRY(or_fail(std::move(opened), "cannot open " + home.string())));
 }
 
 namespace {
@@ -63,10 +60,10 @@ Result<std::string> id_in(const io::SafeDirectory& own) {
   const std::string path = (own.path() / folder_name).string();
   const auto folder = own.folder(folder_name);
   if (!folder && folder.error() == std::errc::no_such_file_or_directory) return std::string();
-  const auto names = folder ? folder->names() : tl::unexpected(folder.error());
-  if (!names) return fail_errno(names.error(), "cannot read " + path);
-  if (names->empty()) return std::string();  // never ours, and no obstacle
-  if (names->size() == 1 && is_id(names->front())) return names->front();
+  const auto names =
+      TRY(or_fail(folder.and_then(&io::SafeDirectory::names), "cannot read " + path));
+  if (names.empty()) return std::string();  // never ours, and no obstacle
+  if (names.size() == 1 && is_id(names.front())) return names.front();
   return fail("layout-unusable", path + " does not hold one id, as Spotter makes it: move it away");
 }
 
@@ -93,8 +90,7 @@ constexpr const char* ledger_name = "ledger.json";
 Result<LedgerRead> set_aside(const io::SafeDirectory& own) {
   const std::string aside = "ledger.damaged-" + std::to_string(std::time(nullptr));
   const auto path = (own.path() / ledger_name).string();
-  const auto moved = own.rename(ledger_name, own, aside);
-  if (!moved) return fail_errno(moved.error(), "cannot move the damaged " + path + " aside");
+  TRY(or_fail(own.rename(ledger_name, own, aside), "cannot move the damaged " + path + " aside"));
   return LedgerRead{{},
                     path + " was damaged; it was moved to " + (own.path() / aside).string() +
                         " and counting starts again from zero"};
@@ -127,8 +123,7 @@ Result<std::string> move_aside(const io::SafeDirectory& home, const std::string&
                                        "trainer write its own under another name");
   if (taken.error() != std::errc::no_such_file_or_directory)
     return fail_errno(taken.error(), "cannot look at " + path + ".before");
-  if (const auto moved = home.rename(name, home, aside); !moved)
-    return fail_errno(moved.error(), "cannot move " + path + " aside");
+  TRY(or_fail(home.rename(name, home, aside), "cannot move " + path + " aside"));
   return path + " was not Spotter's, which keeps the learning curve there: it is " + aside +
          " now, and nothing of it is lost. Let the trainer write its own under another name";
 }
@@ -136,9 +131,7 @@ Result<std::string> move_aside(const io::SafeDirectory& home, const std::string&
 // Synced and forgotten at once: what a process that is killed meanwhile leaves in both files.
 constexpr off_t at_once = 4 << 20;
 
-tl::unexpected<std::error_code> last_error() {
-  return tl::unexpected<std::error_code>(std::error_code(errno, std::generic_category()));
-}
+using io::last_error;
 
 class Log {
  public:
@@ -274,22 +267,22 @@ Result<void> keep_lines(const fs::path& home, std::string_view name, std::string
   }
   const auto seen = own.look(file_name);
   if (seen && seen->st_size >= journal_limit) {
-    if (const auto moved = own.rename(file_name, own, file_name + ".1"); !moved)
-      return fail_errno(moved.error(), "cannot move " + path.string() + " aside");
+    TRY(or_fail(own.rename(file_name, own, file_name + ".1"),
+                "cannot move " + path.string() + " aside"));
   }
   // The words of the boot may hold what is nobody else's business.
   const mode_t mode = name == log_name ? 0600 : 0644;
-  const auto file = own.file(file_name, O_WRONLY | O_APPEND | O_CREAT, mode);
-  if (!file) return fail_errno(file.error(), "cannot open " + path.string());
-  const off_t before = ::lseek(file->get(), 0, SEEK_END);
+  const auto file = TRY(or_fail(own.file(file_name, O_WRONLY | O_APPEND | O_CREAT, mode),
+                                "cannot open " + path.string()));
+  const off_t before = ::lseek(file.get(), 0, SEEK_END);
   // A power cut may have left a part of a line there, or zeros.
   const bool begins = before == 0 || ends_a_line(own, file_name, before);
-  const bool good = before >= 0 && (begins || io::write_all(file->get(), "\n")) &&
-                    io::write_all(file->get(), lines) && ::fsync(file->get()) == 0;
+  const bool good = before >= 0 && (begins || io::write_all(file.get(), "\n")) &&
+                    io::write_all(file.get(), lines) && ::fsync(file.get()) == 0;
   if (good) return {};
   const int why = errno;
   // The caller's next try writes all of them again.
-  if (before >= 0) (void)!::ftruncate(file->get(), before);
+  if (before >= 0) (void)!::ftruncate(file.get(), before);
   return fail_errno(why, "cannot write " + path.string());
 }
 
@@ -303,7 +296,7 @@ Result<LedgerRead> read_ledger(const fs::path& mount_point) {
 decide::Spent spent_by_others(const fs::path& home) {
   decide::Spent spent;
   const auto members = io::SafeDirectory::open(home.parent_path());
-  const auto names = members ? members->names() : tl::unexpected(members.error());
+  const auto names = members.and_then(&io::SafeDirectory::names);
   if (!names) return spent;
   for (const std::string& name : *names) {
     const auto other = members->folder(name);
@@ -327,18 +320,15 @@ Result<void> write_ledger(const fs::path& mount_point, wire::LedgerFile file) {
       file.ledger.running && (!old.ledger.running || file.ledger.losses > old.ledger.losses);
   file.trainers = old.trainers + (started ? 1 : 0);
   if (file.command.empty()) file.command = old.command;
-  const auto written = own.write(ledger_name, to_json(file) + "\n", 0644);
-  if (!written)
-    return fail_errno(written.error(), "cannot write " + (own.path() / ledger_name).string());
-  return {};
+  return or_fail(own.write(ledger_name, to_json(file) + "\n", 0644),
+                 "cannot write " + (own.path() / ledger_name).string());
 }
 
 Result<std::string> keep_metrics(const fs::path& path, std::string_view lines,
                                  std::optional<std::uint64_t> resumed, mode_t mode) {
-  const auto home = io::SafeDirectory::open(path.parent_path());
-  if (!home) return fail_errno(home.error(), "cannot open " + path.parent_path().string());
+  const auto home = TRY(open_directory(path.parent_path()));
   const std::string name = path.filename();
-  const auto text = home->read(name, sweep::metrics_limit);
+  const auto text = home.read(name, sweep::metrics_limit);
   const bool absent = !text && text.error() == std::errc::no_such_file_or_directory;
   if (!text && !absent && text.error() != std::errc::file_too_large)
     return fail_errno(text.error(), "cannot read " + path.string());
@@ -347,13 +337,12 @@ Result<std::string> keep_metrics(const fs::path& path, std::string_view lines,
   wire::Curve curve = std::move(kept.curve);
   std::string said;
   if (!absent && (!text || to_lines(curve) != *text)) {
-    said = TRY(move_aside(*home, name));
+    said = TRY(move_aside(home, name));
   }
   if (resumed) curve.resume(*resumed);
   curve.append(wire::parse_curve(lines).curve);
   if (curve.points().size() > most_points) curve.thin(most_points / 2);
-  const auto written = home->write(name, to_lines(curve), mode);
-  if (!written) return fail_errno(written.error(), "cannot write " + path.string());
+  TRY(or_fail(home.write(name, to_lines(curve), mode), "cannot write " + path.string()));
   return said;
 }
 
@@ -364,9 +353,9 @@ Result<void> keep_log(const fs::path& local, const fs::path& kept,
   auto from = open_in_folder(local, O_RDWR);
   if (!from && from.error() == std::errc::no_such_file_or_directory) return {};
   if (!from) return fail_errno(from.error(), "cannot open " + local.string());
-  auto to = open_in_folder(kept, O_RDWR | O_APPEND | O_CREAT);
-  if (!to) return fail_errno(to.error(), "cannot open " + kept.string());
-  const Log log(*std::move(from), *std::move(to));
+  auto to = TRY(
+      or_fail(open_in_folder(kept, O_RDWR | O_APPEND | O_CREAT), "cannot open " + kept.string()));
+  const Log log(*std::move(from), std::move(to));
   // Bytes written from now on are the next call's: so this one ends.
   auto size = log.size();
   if (size && most) size = std::min(*size, static_cast<off_t>(*most));
@@ -374,10 +363,8 @@ Result<void> keep_log(const fs::path& local, const fs::path& kept,
   if (!begin) return fail_errno(begin.error(), "cannot read " + local.string());
   while (*begin < *size) {
     const off_t end = std::min(*size, *begin + at_once);
-    if (const auto appended = log.append(*begin, end); !appended)
-      return fail_errno(appended.error(), "cannot keep " + local.string() + " in " + kept.string());
-    if (const auto forgotten = log.forget(*begin, end); !forgotten)
-      return fail_errno(forgotten.error(), "cannot empty " + local.string());
+    TRY(or_fail(log.append(*begin, end), "cannot keep " + local.string() + " in " + kept.string()));
+    TRY(or_fail(log.forget(*begin, end), "cannot empty " + local.string()));
     *begin = end;
   }
   return {};

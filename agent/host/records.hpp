@@ -2,7 +2,6 @@
 #pragma once
 
 #include "agent/host/verb.hpp"
-#include "agent/io/safe_directory.hpp"
 #include "agent/wire/curve.hpp"
 #include "agent/wire/ledger.hpp"
 

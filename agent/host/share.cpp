@@ -56,8 +56,7 @@ std::string why_not(const verbs::Share& share, const std::vector<std::string>& c
 }
 
 Result<void> mount(const verbs::Share& share, const User& user) {
-  if (const auto made = io::make_directories(share.mount_point, 0755); !made)
-    return fail_errno(made.error(), "cannot make " + share.mount_point, "mount-failed");
+  TRY(make_directories(share.mount_point, "mount-failed"));
   const bool shown_to_all = ::geteuid() != user.uid;
   const auto command =
       TRY(mount_command(share, user.uid, user.gid, shown_to_all, has_program("mount.efs")));
@@ -143,17 +142,14 @@ Result<io::SafeDirectory> make_home(const io::SafeDirectory& at, const std::stri
 }
 
 Result<io::SafeDirectory> open_home(const verbs::PrepareShare& request, const User& user) {
-  const auto& mount_point = request.share.mount_point;
-  auto at = io::SafeDirectory::open(mount_point);
-  if (!at) return fail_errno(at.error(), "cannot open " + mount_point);
-  const auto before = at->look(request.job);
+  auto home = TRY(open_directory(request.share.mount_point));
+  const auto before = home.look(request.job);
   if (request.again && !before && before.error() == std::errc::no_such_file_or_directory) {
     return fail("folder-missing",
                 request.share.mount_point + "/" + request.job +
                     " was there, and is gone: is another disk, or none, in its place "
                     "on the server? To start over, start the agent again");
   }
-  auto home = *std::move(at);
   for (const auto& part : fs::path(request.job)) {  // of a sweep: the job's, the experiment's
     home = TRY(make_home(home, part, user));
   }
@@ -384,8 +380,7 @@ Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine
     if (share.kind == "s3") {
       if (may_redirect(user, share.mount_point)) as.emplace(user);
       if (!request.cache.empty() && !as) put_on_disk(request, machine, user, prepared);
-      const auto made = io::make_directories(share.mount_point, 0755);
-      if (!made) return fail_errno(made.error(), "cannot make " + share.mount_point);
+      TRY(make_directories(share.mount_point));
     }
     if (!fs::is_directory(share.mount_point, error)) {
       return fail("folder-missing",
@@ -442,9 +437,8 @@ Result<void> probe_share(const fs::path& home) {
 Result<void> mark_done(const fs::path& home, const std::string& job) {
   const auto path = home / "DONE";
   const nlohmann::json record = {{"job", job}, {"at", std::time(nullptr)}};
-  const auto written = io::atomic_write(path, record.dump() + "\n", 0644);
-  if (!written) return fail_errno(written.error(), "cannot write " + path.string());
-  return {};
+  return or_fail(io::atomic_write(path, record.dump() + "\n", 0644),
+                 "cannot write " + path.string());
 }
 
 Result<void> sync_tree(const fs::path& tree) {
@@ -526,10 +520,8 @@ Error mount_failure(const verbs::Share& share, const std::string& words) {
 
 Result<ShareUse> ShareUse::open(const fs::path& mount_point) {
   const fs::path path = registry();
-  const auto wrong = [&path](std::error_code error) {
-    return fail_errno(error, "cannot use " + path.string() + " for the mounts of this machine");
-  };
-  if (const auto made = io::make_directories(path, 0700); !made) return wrong(made.error());
+  const auto wrong = "cannot use " + path.string() + " for the mounts of this machine";
+  TRY(or_fail(io::make_directories(path, 0700), wrong));
   const auto own = io::SafeDirectory::own(path);
   if (!own && own.error() == std::errc::operation_not_permitted) {
     return fail("mounts-foreign",
@@ -537,12 +529,12 @@ Result<ShareUse> ShareUse::open(const fs::path& mount_point) {
                     ", or others may write to it: remove it, or set SPOTTER_MOUNTS to a folder "
                     "of your own");
   }
-  if (!own) return wrong(own.error());
-  auto folder = own->make_folder(escaped(mount_name(mount_point).string()), 0700);
-  if (!folder) return wrong(folder.error());
-  auto users = folder->make_folder("users", 0700);
-  if (!users) return wrong(users.error());
-  ShareUse use(*std::move(folder), *std::move(users));
+  auto folder = TRY(or_fail(own.and_then([&](const auto& it) {
+    return it.make_folder(escaped(mount_name(mount_point).string()), 0700);
+  }),
+                            wrong));
+  auto users = TRY(or_fail(folder.make_folder("users", 0700), wrong));
+  ShareUse use(std::move(folder), std::move(users));
   use.lock();
   return use;
 }

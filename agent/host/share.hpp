@@ -4,8 +4,6 @@
 
 #include "agent/host/device.hpp"
 #include "agent/host/mounts.hpp"
-#include "agent/io/files.hpp"
-#include "agent/io/safe_directory.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {

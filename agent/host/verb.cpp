@@ -8,7 +8,6 @@
 #include <array>
 #include <cstdlib>
 
-#include "agent/io/files.hpp"
 #include "agent/supervise/account.hpp"
 
 namespace spotter::act::host {
@@ -59,6 +58,21 @@ tl::unexpected<Error> fail_errno(std::error_code code, const std::string& what,
 tl::unexpected<Error> fail_errno(int error_number, const std::string& what,
                                  std::string_view otherwise) {
   return fail_errno(std::error_code(error_number, std::generic_category()), what, otherwise);
+}
+
+Result<void> make_directories(const fs::path& path, std::string_view otherwise) {
+  return or_fail(io::make_directories(path, 0755), "cannot make " + path.string(), otherwise);
+}
+
+Result<io::SafeDirectory> open_directory(const fs::path& path) {
+  return or_fail(io::SafeDirectory::open(path), "cannot open " + path.string());
+}
+
+Result<io::SafeDirectory> make_folder_at(const fs::path& path) {
+  auto made = io::SafeDirectory::open(path.parent_path()).and_then([&](const auto& above) {
+    return above.make_folder(path.filename(), 0755);
+  });
+  return or_fail(std::move(made), "cannot make " + path.string());
 }
 
 Result<User> find_user(const std::string& name) {

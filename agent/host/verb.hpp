@@ -3,12 +3,8 @@
 
 #include <sys/types.h>
 
-#include <filesystem>
-#include <string_view>
-#include <system_error>
-
-#include "agent/base/result.hpp"
 #include "agent/io/child.hpp"
+#include "agent/io/safe_directory.hpp"
 
 namespace spotter::act::host {
 
@@ -23,6 +19,17 @@ tl::unexpected<Error> fail_errno(std::error_code code, const std::string& what,
                                  std::string_view otherwise = "host-error");
 tl::unexpected<Error> fail_errno(int error_number, const std::string& what,
                                  std::string_view otherwise = "host-error");
+
+// The same Result, whose error, if it has one, is fail_errno()'s.
+template <class T>
+Result<T> or_fail(Result<T, std::error_code> result, const std::string& what,
+                  std::string_view otherwise = "host-error") {
+  return std::move(result).map_error(
+      [&](std::error_code it) { return fail_errno(it, what, otherwise).value(); });
+}
+Result<void> make_directories(const fs::path& path, std::string_view otherwise = "host-error");
+Result<io::SafeDirectory> open_directory(const fs::path& path);
+Result<io::SafeDirectory> make_folder_at(const fs::path& path);  // in the one that is there
 
 // The trainer's user, and doing things as that user.
 using User = io::User;
@@ -48,7 +55,7 @@ class AsUser : Pinned {
 
 // Could that user put a link, or another folder, in the place of a part of this path? Also where a
 // part is not there yet. Then root does nothing by this path that the user may not do himself.
-bool may_redirect(const User& user, const std::filesystem::path& path);
+bool may_redirect(const User& user, const fs::path& path);
 
 // Runs a program and waits for it: mkfs, fsck, git. In our own process group, so that who kills the
 // group of `spotter host` kills it, too.
@@ -64,6 +71,6 @@ std::string last_words(const ToolResult& result);
 // Takes apart what git prints with -z: each name ends with a NUL.
 std::vector<std::string> names_in(std::string_view text);
 // A small file of Git LFS's that stands in the place of another.
-bool is_pointer(const std::filesystem::path& file);
+bool is_pointer(const fs::path& file);
 
 }  // namespace spotter::act::host
