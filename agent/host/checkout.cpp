@@ -3,9 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <string_view>
@@ -36,44 +34,39 @@ struct Place {
   GitPlace git;
 };
 
-bool says(const ToolResult& result, std::initializer_list<const char*> phrases) {
-  return std::any_of(phrases.begin(), phrases.end(), [&result](const char* phrase) {
-    return result.errors.find(phrase) != std::string::npos;
-  });
-}
-
 tl::unexpected<Error> git_failure(const ToolResult& result, const verbs::Checkout& request) {
   const auto words = last_words(result);
-  if (says(result, {"No space left on device", "Disk quota exceeded"})) {
+  if (says(result.errors, {"No space left on device", "Disk quota exceeded"})) {
     return fail("storage-full", "no room for the code in " + request.directory + ": " + words);
   }
-  if (says(result, {"requested URL returned error: 30"})) {
+  if (says(result.errors, {"requested URL returned error: 30"})) {
     return fail("code-denied", request.repository +
                                    " redirects, and code.token is for that server alone: name the "
                                    "address where the repository is (its end may be .git)");
   }
-  if (says(result, {"Host key verification failed"})) {
+  if (says(result.errors, {"Host key verification failed"})) {
     return fail("code-denied",
                 "no key of the server of " + request.repository +
                     " is known here: put the lines that `ssh-keyscan` prints, once you have "
                     "compared them, below the key in code.token, or into /etc/ssh/ssh_known_hosts");
   }
-  if (says(result, {"Authentication failed", "could not read Username", "could not read Password",
-                    "Permission denied (", "The requested URL returned error: 403",
-                    "The requested URL returned error: 401", "HTTP Basic: Access denied"})) {
+  if (says(result.errors,
+           {"Authentication failed", "could not read Username", "could not read Password",
+            "Permission denied (", "The requested URL returned error: 403",
+            "The requested URL returned error: 401", "HTTP Basic: Access denied"})) {
     return fail("code-denied",
                 request.repository + " refuses us: " + words +
                     "; check code.token in job.yaml (a server that wants a user's name beside it "
                     "takes it from code.repository: https://NAME@...)");
   }
-  if (says(result, {"not our ref", "couldn't find remote ref", "bad object"})) {
+  if (says(result.errors, {"not our ref", "couldn't find remote ref", "bad object"})) {
     return fail("revision-missing", "commit " + request.revision + " is not in " +
                                         request.repository + "; was it pushed, or rewritten?");
   }
-  if (says(result, {"unable to access", "Could not read from remote", "does not appear to be a git",
-                    "not found", "unable to connect", "does not exist", "Could not resolve host",
-                    "unable to look up", "hung up", "early EOF", "RPC failed", "not supported",
-                    "not allowed"})) {
+  if (says(result.errors, {"unable to access", "Could not read from remote",
+                           "does not appear to be a git", "not found", "unable to connect",
+                           "does not exist", "Could not resolve host", "unable to look up",
+                           "hung up", "early EOF", "RPC failed", "not supported", "not allowed"})) {
     return fail("code-unreachable",
                 "cannot fetch from " + request.repository + ": " + words +
                     "; (a private repository without a valid token looks like this, too)");
@@ -155,9 +148,9 @@ Result<void> fetch(const Git& git, const GitPlace& to, const std::string& from,
   if (one.status == 0) return {};
   const auto why = git_failure(one, request);
   if (why.value().kind != "revision-missing" && why.value().kind != "code-failed" &&
-      !says(one, {"Server does not allow request for unadvertised object"}))
+      !says(one.errors, {"Server does not allow request for unadvertised object"}))
     return why;
-  const bool takes_depth = !says(one, {"dumb http transport does not support shallow"});
+  const bool takes_depth = !says(one.errors, {"dumb http transport does not support shallow"});
   bool is_shallow = false;
   for (const char* depth : {"--depth=1", "--depth=100", all_of_it}) {
     const bool last = depth == all_of_it;
@@ -356,7 +349,7 @@ Result<void> run_lfs(const Git& git, const GitPlace& place, std::vector<std::str
              std::make_move_iterator(words.end()));
   const auto done = TRY(git.run(place, std::move(all), token));
   if (done.status == 0) return {};
-  if (says(done, {"'lfs' is not a git command"}))
+  if (says(done.errors, {"'lfs' is not a git command"}))
     return failure("git-lfs is not installed: with it in the image they are fetched");
   return failure("git-lfs: " + last_words(done));
 }

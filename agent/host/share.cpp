@@ -323,10 +323,6 @@ std::vector<std::string> sshfs_command(const verbs::Share& share, std::uint32_t 
           options};
 }
 
-bool says(const std::string& words, const char* what) {
-  return words.find(what) != std::string::npos;
-}
-
 std::string scan_advice(const verbs::Share& share) {
   const std::string host = share.server.substr(share.server.find('@') + 1);
   const std::string file =
@@ -479,43 +475,30 @@ Result<std::vector<std::string>> mount_command(const verbs::Share& share, std::u
 Error mount_failure(const verbs::Share& share, const std::string& words) {
   const std::string& source = share.server;
   const std::string what = "cannot mount: " + words;
-  constexpr std::array changed = {"REMOTE HOST IDENTIFICATION HAS CHANGED", "host key has changed"};
-  for (const char* each : changed) {
-    if (says(words, each)) {
-      return {"the key of " + source +
-                  " is another than the one that is known: somebody may be "
-                  "listening. Ask who runs the server before you change known_hosts",
-              "host-key-unknown"};
-    }
-  }
-  if (says(words, "Host key verification failed")) {
+  if (says(words, {"REMOTE HOST IDENTIFICATION HAS CHANGED", "host key has changed"}))
+    return {"the key of " + source +
+                " is another than the one that is known: somebody may be "
+                "listening. Ask who runs the server before you change known_hosts",
+            "host-key-unknown"};
+  if (says(words, {"Host key verification failed"}))
     return {"nobody vouched for the key of " + source + scan_advice(share), "host-key-unknown"};
-  }
-  constexpr std::array denied = {"Permission denied", "access denied", "Operation not permitted",
-                                 "Too many authentication failures"};
-  for (const char* each : denied) {
-    if (says(words, each)) {
-      return {what + (share.kind == "sshfs" ? "; is the public part of storage.sshfs.key in the "
-                                              "server's authorized_keys?"
-                                            : "; does the server export it to this machine, and to "
-                                              "ports that are not root's (noresvport): `insecure` "
-                                              "in its exports, or resvport in the options here?"),
-              "share-denied"};
-    }
-  }
-  if (says(words, "unknown filesystem type") || says(words, "No such device")) {
+  if (says(words, {"Permission denied", "access denied", "Operation not permitted",
+                   "Too many authentication failures"}))
+    return {what + (share.kind == "sshfs" ? "; is the public part of storage.sshfs.key in the "
+                                            "server's authorized_keys?"
+                                          : "; does the server export it to this machine, and to "
+                                            "ports that are not root's (noresvport): `insecure` "
+                                            "in its exports, or resvport in the options here?"),
+            "share-denied"};
+  if (says(words, {"unknown filesystem type", "No such device"}))
     return {what + "; the kernel or the image cannot mount " + share.kind +
                 ": install nfs-common, and use a kernel that has NFS",
             "tool-missing"};
-  }
-  constexpr std::array silent = {"timed out",         "Connection refused", "No route to host",
-                                 "unreachable",       "reset by peer",      "Connection closed",
-                                 "Could not resolve", "Name or service",    "name resolution",
-                                 "Failed to resolve", "not responding"};
-  for (const char* each : silent) {
-    if (says(words, each)) return {what, "share-silent"};
-  }
-  return {what, "mount-failed"};
+  const bool silent =
+      says(words, {"timed out", "Connection refused", "No route to host", "unreachable",
+                   "reset by peer", "Connection closed", "Could not resolve", "Name or service",
+                   "name resolution", "Failed to resolve", "not responding"});
+  return {what, silent ? "share-silent" : "mount-failed"};
 }
 
 Result<ShareUse> ShareUse::open(const fs::path& mount_point) {

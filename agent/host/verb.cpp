@@ -5,6 +5,7 @@
 #include <pwd.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -164,6 +165,10 @@ std::string last_words(const ToolResult& result) {
     if (letter == '\n' || letter == '\r') letter = ' ';
   }
   return words.empty() ? "it said nothing, exit status " + std::to_string(result.status) : words;
+}
+
+bool says(std::string_view words, std::initializer_list<const char*> phrases) {
+  return std::ranges::any_of(phrases, [&](const char* it) { return words.find(it) != words.npos; });
 }
 
 std::vector<std::string> names_in(std::string_view text) {

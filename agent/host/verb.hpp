@@ -68,6 +68,9 @@ Result<ToolResult> run_tool(const ToolRequest& request, const std::string& packa
 // The last lines of what a program said, for an error message.
 std::string last_words(const ToolResult& result);
 
+// One of these is in a program's words.
+bool says(std::string_view words, std::initializer_list<const char*> phrases);
+
 // Takes apart what git prints with -z: each name ends with a NUL.
 std::vector<std::string> names_in(std::string_view text);
 // A small file of Git LFS's that stands in the place of another.
