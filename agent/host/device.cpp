@@ -324,24 +324,21 @@ std::string unready_manager(const fs::path& devices) {
   return "the service nvidia-fabricmanager is " + last_words(*asked);
 }
 
-Result<GpuLook> look(std::size_t count, const fs::path& devices) {
+// Returns what is missing, for a person; empty: nothing.
+Result<std::string> look(std::size_t count, const fs::path& devices) {
   const auto listed = run_tool({.argv = {"nvidia-smi", "-L"}}, driver);
   if (!listed) return fail("gpus-absent", listed.error().message);
-  GpuLook seen;
-  seen.count = count_gpus(listed->output);
-  if (seen.count < count) {
-    seen.words = std::to_string(seen.count) + " of " + std::to_string(count) +
-                 " GPUs answer; nvidia-smi -L says: " + last_words(*listed);
-    return seen;
-  }
+  const std::size_t answer = count_gpus(listed->output);
+  if (answer < count)
+    return std::to_string(answer) + " of " + std::to_string(count) +
+           " GPUs answer; nvidia-smi -L says: " + last_words(*listed);
   make_nodes(count, devices);
-  seen.words = missing_node(count, devices);
-  if (seen.words.empty()) seen.words = unready_manager(devices);
-  if (!seen.words.empty()) return seen;
+  std::string words = missing_node(count, devices);
+  if (words.empty()) words = unready_manager(devices);
+  if (!words.empty()) return words;
   const auto queried = run_tool({.argv = {"nvidia-smi", "-q"}}, driver);
   if (!queried) return fail("gpus-absent", queried.error().message);
-  seen.words = unready_fabric(queried->output);
-  return seen;
+  return unready_fabric(queried->output);
 }
 
 }  // namespace
@@ -482,16 +479,13 @@ std::string unready_fabric(const std::string& queried) {
 }
 
 std::size_t count_pci_gpus(const fs::path& sysfs) {
-  const auto attribute = [](const fs::path& path) {
-    return std::string(trimmed(io::read_file(path, 4096).value_or("").substr(0, 8)));
-  };
   std::size_t count = 0;
   std::error_code error;
   for (fs::directory_iterator at(sysfs / "bus/pci/devices", error), end; !error && at != end;
        at.increment(error)) {
     // A display or 3D controller; the bridges of NVLink (0x0680) are NVIDIA's, too.
-    const std::string kind = attribute(at->path() / "class").substr(0, 6);
-    count += attribute(at->path() / "vendor").starts_with("0x10de") &&
+    const std::string kind = attribute_in_sysfs(at->path() / "class").substr(0, 6);
+    count += attribute_in_sysfs(at->path() / "vendor").starts_with("0x10de") &&
              (kind == "0x0300" || kind == "0x0302");
   }
   return count;
@@ -503,9 +497,9 @@ Result<void> await_gpus(const verbs::AwaitGpus& asked, const Machine& machine) {
   if (count == 0) count = std::max<std::size_t>(1, count_pci_gpus(machine.sysfs));
   make_nodes(count, devices);
   for (const auto until = Clock::now() + asked.wait;;) {
-    const auto seen = TRY(look(count, devices));
-    if (seen.words.empty()) return {};
-    if (Clock::now() >= until) return fail("gpus-absent", seen.words);
+    const auto missing = TRY(look(count, devices));
+    if (missing.empty()) return {};
+    if (Clock::now() >= until) return fail("gpus-absent", missing);
     std::this_thread::sleep_for(
         std::min<Clock::duration>(gpu_looked_at_every, until - Clock::now()));
   }

@@ -79,12 +79,6 @@ Result<Inspection> format(const std::filesystem::path& device, const std::string
 // (it fell off the bus before it booted) is not seen here, either.
 std::size_t count_pci_gpus(const std::filesystem::path& sysfs);
 
-// The result of one look at the machine.
-struct GpuLook {
-  std::size_t count = 0;  // of those that answer
-  std::string words;      // what is missing, for a person; empty: nothing
-};
-
 // The output of `nvidia-smi -L`: lines "GPU 0: NVIDIA H100 (UUID: ...)". A GPU that has fallen off
 // the bus has no such line; a slice of one (MIG) is indented and not counted.
 std::size_t count_gpus(const std::string& listed);
