@@ -2,8 +2,7 @@
 
 #include <fcntl.h>
 
-#include "agent/base/json.hpp"
-#include "agent/base/version.hpp"
+#include "agent/base/record.hpp"
 #include "agent/config/job.hpp"
 #include "agent/guard/record.hpp"
 #include "agent/wire/curve.hpp"
@@ -108,8 +107,6 @@ Result<std::uint64_t> give_files(const io::SafeDirectory& directory, const Givin
   return walk.given();
 }
 
-using nlohmann::json;
-
 constexpr std::size_t record_limit = 64U << 10;
 constexpr std::uint64_t known_layout = 1;
 constexpr const char* record_name = "volume.json";
@@ -174,21 +171,11 @@ Result<void> ensure_user_directory(const io::SafeDirectory& root, const fs::path
 }
 
 Result<VolumeRecord> parse_record(const std::string& text, const std::string& shown) {
-  VolumeRecord record;
-  const json object = wire::parsed_json(text);
-  if (!object.is_object()) return record;
-  if (const auto newer = wire::newer(object, "version", known_layout, "the storage"))
-    return fail("newer-format", shown + ": " + newer->message);
-  const auto number = [&object](const char* name) {
-    const auto at = object.find(name);
-    return at != object.end() && at->is_number_unsigned() ? at->get<std::uint32_t>() : UINT32_MAX;
-  };
-  const auto text_of = [&object](const char* name) {
-    const auto at = object.find(name);
-    return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
-  };
-  record = {text_of("volume"), text_of("user"), number("uid"), number("gid"), true};
-  record.present = record.uid != UINT32_MAX && record.gid != UINT32_MAX;
+  auto record = wire::parse_document<VolumeRecord>(text, known_layout, "the storage");
+  if (!record && wire::is_newer(record.error()))
+    return fail("newer-format", shown + ": " + record.error().message);
+  if (!record) return VolumeRecord();
+  record->present = record->uid != UINT32_MAX && record->gid != UINT32_MAX;
   return record;
 }
 
@@ -262,16 +249,16 @@ Result<void> check_own(const io::SafeDirectory& own) {
 
 }  // namespace
 
-Result<void> ensure_link(const Link& link) {
+Result<void> ensure_link(const fs::path& at, const fs::path& to) {
   std::error_code error;
-  if (fs::read_symlink(link.at, error) == link.to) return {};
-  const auto status = fs::symlink_status(link.at, error);
+  if (fs::read_symlink(at, error) == to) return {};
+  const auto status = fs::symlink_status(at, error);
   if (fs::exists(status) && !fs::is_symlink(status))
-    return fail("layout-unusable", link.at.string() + " is there, and is no link");
-  TRY(make_directories(link.at.parent_path()));
-  fs::remove(link.at, error);
-  fs::create_symlink(link.to, link.at, error);
-  if (error) return fail_errno(error, "cannot make the link " + link.at.string());
+    return fail("layout-unusable", at.string() + " is there, and is no link");
+  TRY(make_directories(at.parent_path()));
+  fs::remove(at, error);
+  fs::create_symlink(to, at, error);
+  if (error) return fail_errno(error, "cannot make the link " + at.string());
   return {};
 }
 
@@ -324,7 +311,8 @@ Result<void> take_over(const io::SafeDirectory& home, const User& user) {
   return or_fail(given, "cannot give " + home.path().string() + " to " + user.name);
 }
 
-Result<void> ensure_layout(const io::SafeDirectory& root, const Layout& layout, const User& user,
+Result<void> ensure_layout(const io::SafeDirectory& root, const std::string& volume,
+                           const std::vector<std::string>& directories, const User& user,
                            Mounted& mounted) {
   const auto own = TRY(ensure_own_directory(root, user));
   const auto before = TRY(read_record(own, is_ours));
@@ -334,18 +322,13 @@ Result<void> ensure_layout(const io::SafeDirectory& root, const Layout& layout, 
     const Giving giving{{before.uid, before.gid}, {user.uid, user.gid}, own_directory};
     mounted.owners_changed = TRY(give_files(root, giving));
   }
-  for (const auto& directory : layout.directories) {
+  for (const auto& directory : directories) {
     if (!safe_relative(directory))
       return fail("bad-request", "'" + directory + "' is not a path inside the volume");
     TRY(ensure_user_directory(root, directory, user));
   }
-  if (!layout.link.at.empty()) TRY(ensure_link(layout.link));
-  const json record = {{"version", known_layout},
-                       {"volume", layout.volume},
-                       {"user", user.name},
-                       {"uid", user.uid},
-                       {"gid", user.gid}};
-  TRY(or_fail(own.write(record_name, record.dump() + "\n", 0644),
+  const VolumeRecord record{volume, user.name, user.uid, user.gid};
+  TRY(or_fail(own.write(record_name, wire::document_of(record, known_layout), 0644),
               "cannot write " + (own.path() / record_name).string()));
   return or_fail(root.sync(), "cannot sync " + root.path().string());
 }

@@ -7,6 +7,7 @@
 namespace spotter::act::host {
 
 struct VolumeRecord {
+  static constexpr std::string_view keys = "volume user uid! gid! -";
   std::string volume;
   std::string user;
   uid_t uid = 0;
@@ -18,29 +19,18 @@ struct VolumeRecord {
 // fail_errno, "newer-format".
 Result<VolumeRecord> read_volume_record(const fs::path& mount_point);
 
-struct Link {
-  fs::path at;  // empty: none
-  fs::path to;
-};
-
-// The things that a home has beside its record.
-struct Layout {
-  std::string volume;                    // of a share: none
-  std::vector<std::string> directories;  // the user's, relative
-  Link link;                             // that leads to one of them
-};
-
-// `.spotter`, the directories and the record, in this order; files of the recorded uid are given to
-// the user's present one first. On a volume the root directory and `.spotter` are root's
+// `.spotter`, the user's directories and the record, in this order; files of the recorded uid are
+// given to the user's present one first. On a volume the root directory and `.spotter` are root's
 // afterwards, and nobody else can move `.spotter` away. Safe to repeat after a kill at any line.
 // Fills in `mounted`. Kinds: those of read_volume_record, "layout-unusable", "too-many-files",
 // "bad-request".
-Result<void> ensure_layout(const io::SafeDirectory& root, const Layout& layout, const User& user,
+Result<void> ensure_layout(const io::SafeDirectory& root, const std::string& volume,
+                           const std::vector<std::string>& directories, const User& user,
                            Mounted& mounted);
 
 // The symbolic link. Another one that stands there is replaced; anything else is somebody's. Kinds:
 // "layout-unusable", those of fail_errno.
-Result<void> ensure_link(const Link& link);
+Result<void> ensure_link(const fs::path& at, const fs::path& to);
 
 // The user's own folder in `at`, opened; one that exists is left to its owner. Made as the user; as
 // root, and given to the user, only where the user may not. An empty one of root's that is closed

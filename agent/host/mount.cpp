@@ -193,13 +193,6 @@ Result<Mounted> mount_disk(const Disk& disk) {
   return mounted;
 }
 
-Layout layout_of(const verbs::Mount& request) {
-  Layout layout{request.volume, request.directories, {}};
-  if (!request.link.empty())
-    layout.link = {request.link, fs::path(request.mount_point) / request.container};
-  return layout;
-}
-
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
@@ -329,7 +322,9 @@ Result<Mounted> mount(const verbs::Mount& request, const Machine& machine) {
   if (request.read_only) return mounted;
   const auto user = TRY(find_user(request.user));
   const auto root = TRY(open_directory(request.mount_point));
-  TRY(ensure_layout(root, layout_of(request), user, mounted));
+  TRY(ensure_layout(root, request.volume, request.directories, user, mounted));
+  if (!request.link.empty())
+    TRY(ensure_link(request.link, fs::path(request.mount_point) / request.container));
   if (!request.cache.empty()) {
     const auto made = make_cache({request.cache, machine.devices}, user);
     mounted.cache = made ? *made : made.error().message;

@@ -186,10 +186,10 @@ Result<void> lay_out(const verbs::PrepareShare& request, const User& user, Prepa
     TRY(take_over(home, user));
     prepared.foreign = foreign_folder(home, request, user);
   }
-  if (!request.link.empty()) TRY(ensure_link({request.link, home.path() / request.container}));
+  if (!request.link.empty()) TRY(ensure_link(request.link, home.path() / request.container));
   const AsUser as(user);
   Mounted ignored;
-  const auto laid = ensure_layout(home, {{}, request.directories, {}}, user, ignored);
+  const auto laid = ensure_layout(home, {}, request.directories, user, ignored);
   if (laid && request.identity) prepared.id = TRY(home_id(home));
   if (!laid && laid.error().kind == "not-permitted" && !prepared.foreign.empty())
     return fail("not-permitted", laid.error().message + ": " + prepared.foreign);

@@ -81,7 +81,7 @@ class Attack : public Directory {
     fs::create_directory(volume());
     const auto root = io::SafeDirectory::open(volume());
     Mounted mounted;
-    return ensure_layout(*root, {"vol-0", directories, {}}, trainer_, mounted);
+    return ensure_layout(*root, "vol-0", directories, trainer_, mounted);
   }
 
   User trainer_;
@@ -340,8 +340,7 @@ TEST_F(Attack, OnAVolumeALinkInThePlaceOfOurFilesIsNotFollowed) {
   fs::create_directory_symlink(directory_ / "system", volume() / "code");
   Mounted mounted;
   const auto root = io::SafeDirectory::open(volume());
-  EXPECT_EQ(kind_of(ensure_layout(*root, {{}, directories, {}}, trainer_, mounted)),
-            "layout-unusable");
+  EXPECT_EQ(kind_of(ensure_layout(*root, {}, directories, trainer_, mounted)), "layout-unusable");
 }
 
 // The leftovers of a dead writer are removed, and what is torn is moved: as the trainer's user.
