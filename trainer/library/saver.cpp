@@ -17,33 +17,21 @@ namespace spotter::checkpoint {
 namespace {
 
 // A copy of a training's state in memory, and a cheap check whether a part has changed.
-class Copy {
- public:
+struct Copy {
   // False: out of memory. Reuses the memory of earlier copies; what lies there already, as its
-  // memory() was lent, is not copied.
-  bool take(std::uint64_t step, std::span<const Source> sources, const nlohmann::json& meta,
-            std::optional<double> metric);
-  // Allocates and touches so many bytes, so that take() runs at the speed of memory; pinned for
-  // `device`, unless that is null.
-  bool prepare(std::uint64_t bytes, void* device);
-  Buffer& memory() { return memory_; }
+  // memory was lent, is not copied.
+  bool take(std::span<const Source> sources);
+  // Allocates and touches so much, so that take() runs at the speed of memory; pinned for `device`,
+  // unless that is null.
+  bool prepare(std::uint64_t size, void* device);
 
-  std::uint64_t step() const { return step_; }
-  std::uint64_t bytes() const { return bytes_; }
-  std::uint64_t capacity() const { return memory_.capacity(); }
-  std::span<const Part> parts() const { return parts_; }  // each aligned to kAlignment
-  const nlohmann::json& meta() const { return meta_; }
-  std::optional<double> metric() const { return metric_; }
-
-  std::chrono::nanoseconds stall{};  // set by the caller of take()
-
- private:
-  Buffer memory_;
-  std::uint64_t step_ = 0;
-  std::uint64_t bytes_ = 0;
-  std::vector<Part> parts_;
-  nlohmann::json meta_;
-  std::optional<double> metric_;
+  Buffer memory;
+  std::uint64_t step = 0;
+  std::uint64_t bytes = 0;
+  std::vector<Part> parts;  // each aligned to kAlignment
+  nlohmann::json meta;
+  std::optional<double> metric;
+  std::chrono::nanoseconds stall{};
 };
 
 constexpr std::size_t kSamples =
@@ -65,16 +53,12 @@ std::size_t size_of(std::span<const Source> sources) {
   return bytes;
 }
 
-bool Copy::take(std::uint64_t step, std::span<const Source> sources, const nlohmann::json& meta,
-                std::optional<double> metric) {
-  if (!memory_.reserve(size_of(sources))) return false;
-  step_ = step;
-  meta_ = meta;
-  metric_ = metric;
-  bytes_ = 0;
-  parts_.clear();
+bool Copy::take(std::span<const Source> sources) {
+  if (!memory.reserve(size_of(sources))) return false;
+  bytes = 0;
+  parts.clear();
   std::vector<CopyPiece> pieces;
-  char* at = memory_.data();
+  char* at = memory.data();
   for (const auto& source : sources) {
     const char* begin = at;
     for (const auto piece : source.pieces) {
@@ -82,19 +66,19 @@ bool Copy::take(std::uint64_t step, std::span<const Source> sources, const nlohm
       at += piece.size();
     }
     const std::size_t size = size_of(source);
-    parts_.push_back({source.name, {begin, size}});
-    bytes_ += size;
+    parts.push_back({source.name, {begin, size}});
+    bytes += size;
     at += aligned(size) - size;
   }
   copy_pieces(pieces);
   return true;
 }
 
-bool Copy::prepare(std::uint64_t bytes, void* device) {
-  const bool there = bytes <= memory_.capacity();
-  if (!memory_.reserve(bytes)) return false;
-  if (!there) memory_.touch();
-  memory_.pin(device);
+bool Copy::prepare(std::uint64_t size, void* device) {
+  const bool there = size <= memory.capacity();
+  if (!memory.reserve(size)) return false;
+  if (!there) memory.touch();
+  memory.pin(device);
   return true;
 }
 
@@ -141,51 +125,40 @@ std::string sample_of(std::string_view bytes) {
   return sum.hex();
 }
 
+struct Known {
+  PartEntry entry;
+  std::string sample;
+};
+
+struct Made {
+  std::filesystem::path path;
+  std::map<std::string, Known, std::less<>> parts;
+};
+
+struct Written {
+  std::filesystem::path path;
+  std::uint64_t bytes = 0;  // without linked parts
+};
+
 // Writes copies as checkpoints of one place. Unchanged parts (frozen layers) are hard-linked to the
 // checkpoint before the last one, not written again. So two neighbours never share bytes on the
 // disk, and a bad block damages only one of them. If only one checkpoint is kept, parts are linked
 // to that.
-class PlaceWriter {
- public:
-  // `lock`: of the directory; a checkpoint gets its name only while that is still held. None: there
-  // is no other writer. It must outlive this.
-  explicit PlaceWriter(Place place, const WriterLock* lock = nullptr)
-      : place_(std::move(place)), lock_(lock) {}
-
-  struct Written {
-    std::filesystem::path path;
-    std::uint64_t bytes = 0;  // without linked parts
-  };
-
-  // Fails when another writer has the directory since.
-  Result<void> is_writer() const;
-  // Durable when it returns; then applies the retention. Touches nothing unless it is_writer().
-  Result<Written> write(const Copy& copy);
-
- private:
-  struct Known {
-    PartEntry entry;
-    std::string sample;
-  };
-  using Parts = std::map<std::string, Known, std::less<>>;
-
-  struct Made {
-    std::filesystem::path path;
-    Parts parts;
-  };
-
-  // The part of `made` that has the same bytes; null: none.
-  static const PartEntry* unchanged(const Made& made, const Part& part, const std::string& sample);
-
-  Place place_;
-  const WriterLock* lock_;
-  // The last checkpoints that this writer made durable, the newest last: parts are linked only to
+struct Tier {
+  std::size_t number;
+  bool outlives;
+  Place place;
+  WriterLock lock;  // of the directory; a checkpoint gets its name only while that is still held
+  // The last checkpoints that this one made durable, the newest last: parts are linked only to
   // these. Two, or one if only one is kept.
-  std::deque<Made> made_;
+  std::deque<Made> made{};
+
+  // Durable when it returns; then applies the retention. Touches nothing unless the lock is held.
+  Result<Written> write(const Copy& copy);
 };
 
-const PartEntry* PlaceWriter::unchanged(const Made& made, const Part& part,
-                                        const std::string& sample) {
+// The part of `made` that has the same bytes; null: none.
+const PartEntry* unchanged(const Made& made, const Part& part, const std::string& sample) {
   const auto known = made.parts.find(part.name);
   const bool same = known != made.parts.end() && known->second.entry.bytes == part.bytes.size() &&
                     known->second.sample == sample &&
@@ -193,21 +166,17 @@ const PartEntry* PlaceWriter::unchanged(const Made& made, const Part& part,
   return same ? &known->second.entry : nullptr;
 }
 
-Result<void> PlaceWriter::is_writer() const {
-  return lock_ != nullptr ? lock_->still_held() : Result<void>();
-}
-
-Result<PlaceWriter::Written> PlaceWriter::write(const Copy& copy) {
+Result<Written> Tier::write(const Copy& copy) {
   // Also before: what looks like a dead writer's leftovers may be the other one's checkpoint.
-  TRY(is_writer());
-  auto writer = TRY(Writer::begin(place_.directory, copy.step()));
-  const std::size_t copies = place_.retention.last > 1 ? 2 : 1;
+  TRY(lock.still_held());
+  auto writer = TRY(Writer::begin(place.directory, copy.step));
+  const std::size_t copies = place.retention.last > 1 ? 2 : 1;
   const Made none;
-  const Made& origin = made_.size() < copies ? none : made_.front();
+  const Made& origin = made.size() < copies ? none : made.front();
   Written written;
   std::map<std::string, std::string> samples;
   std::vector<Part> changed;
-  for (const auto& part : copy.parts()) {
+  for (const auto& part : copy.parts) {
     const auto& sample = samples[part.name] = sample_of(part.bytes);
     const auto* known = unchanged(origin, part, sample);
     if (known && writer.link_part(*known, origin.path)) continue;
@@ -215,21 +184,21 @@ Result<PlaceWriter::Written> PlaceWriter::write(const Copy& copy) {
     written.bytes += part.bytes.size();
   }
   TRY(writer.add_parts(changed));
-  TRY(is_writer());
-  auto path = writer.commit(copy.meta(), copy.metric());
+  TRY(lock.still_held());
+  auto path = writer.commit(copy.meta, copy.metric);
   if (!path) {
-    made_.clear();
+    made.clear();
     return tl::unexpected(path.error());
   }
-  Made made{*path, {}};
+  Made latest{*path, {}};
   for (const auto& entry : writer.manifest().parts) {
-    made.parts[entry.name] = {entry, samples[entry.name]};
+    latest.parts[entry.name] = {entry, samples[entry.name]};
   }
-  std::erase_if(made_, [&](const Made& one) { return one.path == *path; });  // it was replaced
-  made_.push_back(std::move(made));
-  if (made_.size() > copies) made_.pop_front();
+  std::erase_if(made, [&](const Made& one) { return one.path == *path; });  // it was replaced
+  made.push_back(std::move(latest));
+  if (made.size() > copies) made.pop_front();
   written.path = *path;
-  apply(place_.retention, place_.directory, copy.step());
+  apply(place.retention, place.directory, copy.step);
   return written;
 }
 
@@ -239,18 +208,6 @@ constexpr const char* kNoMemory = "there is not enough memory for a copy of the 
 
 class BackgroundSaver final : public Saver {
  public:
-  struct Tier {
-    Tier(std::size_t number, bool last, WriterLock taken, const Place& of)
-        : place(number), outlives(last), lock(std::move(taken)), writer(of, &lock) {}
-    Tier(const Tier&) = delete;
-    Tier& operator=(const Tier&) = delete;
-
-    std::size_t place;
-    bool outlives;
-    WriterLock lock;
-    PlaceWriter writer;
-  };
-
   BackgroundSaver(Settings settings, std::list<Tier> tiers)
       : settings_(std::move(settings)), tiers_(std::move(tiers)), last_(tiers_.back().lock) {
     waiting_.reserve(slots_.size());
@@ -328,13 +285,13 @@ BackgroundSaver::Slot* BackgroundSaver::slot_for(std::uint64_t bytes) {
   Slot* best = nullptr;
   for (auto& slot : slots_) {
     if (slot.stage != Stage::Free) continue;
-    if (!best || slot.copy.capacity() > best->copy.capacity()) best = &slot;
+    if (!best || slot.copy.memory.capacity() > best->copy.memory.capacity()) best = &slot;
   }
-  if (!best || best->copy.capacity() >= bytes) return best;
+  if (!best || best->copy.memory.capacity() >= bytes) return best;
   if (count(Stage::Preparing, Stage::Preparing) > 0) return nullptr;
   const bool alone = count(Stage::Free, Stage::Free) == slots_.size();
   if (alone)
-    for (auto& slot : slots_) slot.copy.memory() = Buffer();
+    for (auto& slot : slots_) slot.copy.memory = Buffer();
   return alone || settings_.room() >= bytes ? best : nullptr;
 }
 
@@ -354,7 +311,7 @@ Result<char*> BackgroundSaver::place(std::uint64_t bytes) {
   lent_ = &fill(lock, bytes);
   lock.unlock();
   if (!lent_->copy.prepare(aligned(bytes), device_)) return failure(kNoMemory);
-  return lent_->copy.memory().data();
+  return lent_->copy.memory.data();
 }
 
 Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> sources,
@@ -369,13 +326,16 @@ Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> s
   }
   std::unique_lock lock(mutex_);
   const auto needed = size_of(sources);
-  if (lent_ && lent_->copy.capacity() < needed)
+  if (lent_ && lent_->copy.memory.capacity() < needed)
     return failure("more is saved than memory was asked for");
   Slot& slot = fill(lock, needed);
   lock.unlock();
   bool copied = false;
   try {
-    copied = slot.copy.take(step, sources, meta, metric);
+    slot.copy.step = step;
+    slot.copy.meta = meta;
+    slot.copy.metric = metric;
+    copied = slot.copy.take(sources);
   } catch (const std::bad_alloc&) {  // as when take() returns false; the slot must be freed
   }
   lock.lock();
@@ -386,7 +346,7 @@ Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> s
   slot.copy.stall = Clock::now() - begun;
   slot.stage = Stage::Waiting;
   waiting_.push_back(&slot);
-  wanted_ = std::max<std::uint64_t>(wanted_, slot.copy.capacity());
+  wanted_ = std::max<std::uint64_t>(wanted_, slot.copy.memory.capacity());
   lock.unlock();
   thread_.changed().notify_all();
   return {};
@@ -437,8 +397,8 @@ void BackgroundSaver::reserve(std::uint64_t bytes) {
 BackgroundSaver::Slot* BackgroundSaver::wanting_memory() {
   if (wanted_ == 0 || count(Stage::Free, Stage::Free) < slots_.size()) return nullptr;
   auto& [one, other] = slots_;
-  Slot& richer = one.copy.capacity() < other.copy.capacity() ? other : one;
-  return richer.copy.capacity() < wanted_ ? &richer : nullptr;
+  Slot& richer = one.copy.memory.capacity() < other.copy.memory.capacity() ? other : one;
+  return richer.copy.memory.capacity() < wanted_ ? &richer : nullptr;
 }
 
 void BackgroundSaver::work() {
@@ -458,7 +418,7 @@ void BackgroundSaver::work() {
       lock.lock();
       slot.stage = Stage::Free;
       if (count(Stage::Free, Stage::Free) == slots_.size())
-        (&slot == &slots_[0] ? slots_[1] : slots_[0]).copy.memory() = Buffer();
+        (&slot == &slots_[0] ? slots_[1] : slots_[0]).copy.memory = Buffer();
     } else if (ending_) {
       return;
     } else {
@@ -482,10 +442,10 @@ void BackgroundSaver::write(Slot& slot) {
 // False: the place must not be used any more.
 bool BackgroundSaver::write(Slot& slot, Tier& tier) {
   const auto begun = Clock::now();
-  auto written = tier.writer.write(slot.copy);
+  auto written = tier.write(slot.copy);
   // Retries with new files: after a failed fsync the old ones cannot be trusted. A second failure
   // is no passing one.
-  if (!written && tier.writer.is_writer()) written = tier.writer.write(slot.copy);
+  if (!written && tier.lock.still_held()) written = tier.write(slot.copy);
   if (!written && !tier.outlives) {
     say("no more checkpoints to the faster place: " + written.error().message);
     return false;
@@ -498,7 +458,7 @@ bool BackgroundSaver::write(Slot& slot, Tier& tier) {
   }
   if (made_up_for) say("a checkpoint before this one was lost: " + made_up_for->message);
   if (!written || !settings_.durable) return true;
-  settings_.durable({tier.place, tier.outlives, slot.copy.step(), written->path, slot.copy.bytes(),
+  settings_.durable({tier.number, tier.outlives, slot.copy.step, written->path, slot.copy.bytes,
                      written->bytes, slot.copy.stall, Clock::now() - begun});
   return true;
 }
@@ -508,13 +468,13 @@ bool BackgroundSaver::write(Slot& slot, Tier& tier) {
 Result<std::unique_ptr<Saver>> Saver::open(Settings settings) {
   if (settings.places.empty()) return failure("where do checkpoints go?");
   if (!settings.room) settings.room = room_in_memory;
-  std::list<BackgroundSaver::Tier> tiers;
+  std::list<Tier> tiers;
   // Locks the last one first: it must succeed even if another place is the same directory.
   for (std::size_t i = settings.places.size(); i-- > 0;) {
     const bool outlives = tiers.empty();
     auto lock = WriterLock::take(settings.places[i].directory);
     if (lock) {
-      tiers.emplace_front(i, outlives, std::move(*lock), settings.places[i]);
+      tiers.push_front({i, outlives, settings.places[i], std::move(*lock)});
     } else if (outlives) {
       return tl::unexpected(lock.error());
     } else if (settings.trouble) {
