@@ -2,14 +2,11 @@
 
 #include <fcntl.h>
 #include <grp.h>
-#include <pwd.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-
-#include "agent/supervise/account.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -74,28 +71,6 @@ Result<io::SafeDirectory> make_folder_at(const fs::path& path) {
     return above.make_folder(path.filename(), 0755);
   });
   return or_fail(std::move(made), "cannot make " + path.string());
-}
-
-Result<User> find_user(const std::string& name) {
-  std::vector<char> buffer(16384);
-  struct passwd entry {};
-  struct passwd* found = nullptr;
-  const int error = ::getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
-  if (found == nullptr) {
-    if (error != 0)
-      return fail_errno(error, "cannot look up the user '" + name + "'", "user-missing");
-    return fail("user-missing", "there is no user '" + name +
-                                    "' on this machine; create it in the image, or name another in "
-                                    "trainer.user of job.yaml");
-  }
-  User user{name, entry.pw_uid, entry.pw_gid, supervise::home_of(entry), {}};
-  if (::geteuid() != 0 && ::geteuid() != user.uid) {
-    return fail("not-permitted",
-                "only root can work as the user '" + name +
-                    "'; run the agent as root, or name its own user in trainer.user");
-  }
-  user.groups = supervise::groups_of(name, user.gid);
-  return user;
 }
 
 AsUser::AsUser(const User& user) {

@@ -3,8 +3,8 @@
 
 #include <sys/types.h>
 
-#include "agent/io/child.hpp"
 #include "agent/io/safe_directory.hpp"
+#include "agent/supervise/account.hpp"
 
 namespace spotter::act::host {
 
@@ -34,8 +34,7 @@ Result<io::SafeDirectory> make_folder_at(const fs::path& path);  // in the one t
 // The trainer's user, and doing things as that user.
 using User = io::User;
 
-// Kinds: "user-missing"; "not-permitted" when we are neither root nor that user.
-Result<User> find_user(const std::string& name);
+using supervise::find_user;
 
 // While it lives, this process's file accesses are the user's (effective ids and groups); nothing
 // changes when we are not root. It holds for all threads: no other one may open files meanwhile.

@@ -62,6 +62,7 @@ struct User {
   gid_t gid = 0;
   std::string home;
   std::vector<gid_t> groups;
+  std::string shell{};
 };
 
 struct ToolRequest {

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "agent/io/child.hpp"
-
 namespace spotter::supervise {
 namespace {
 
@@ -42,6 +40,23 @@ std::string name_of(gid_t group) {
 }
 
 }  // namespace
+
+Result<Account> find_user(const std::string& name) {
+  const passwd* entry = getpwnam(name.c_str());
+  if (entry == nullptr)
+    return failure("there is no user '" + name + "' on this machine (trainer.user of job.yaml)",
+                   "user-missing");
+  const uid_t us = geteuid();
+  Account account{name, entry->pw_uid, entry->pw_gid, home_of(*entry), {}, entry->pw_shell};
+  if (us != 0 && account.uid != us) {
+    const passwd* self = getpwuid(us);
+    return failure("only root can run the trainer as '" + name + "'; we are '" +
+                       (self != nullptr ? self->pw_name : std::to_string(us)) + "'",
+                   "not-permitted");
+  }
+  account.groups = groups_of(name, account.gid);
+  return account;
+}
 
 std::vector<gid_t> groups_of(const std::string& user, gid_t own) {
   std::vector<gid_t> groups = all_groups(::getgrouplist, user, own);

@@ -2,13 +2,17 @@
 #pragma once
 
 #include <pwd.h>
-#include <sys/types.h>
 
-#include <string>
 #include <string_view>
-#include <vector>
+
+#include "agent/io/child.hpp"
 
 namespace spotter::supervise {
+
+using Account = io::User;
+
+// Kinds: "user-missing"; "not-permitted" when we are neither root nor that user.
+Result<Account> find_user(const std::string& name);
 
 // The user's groups without those of the system, whose rights reach beyond a trainer's work
 // (docker, disk, adm, systemd-journal and all that we do not know): its own group `own`, those of

@@ -17,7 +17,7 @@ namespace {
 
 // None: there is no such file.
 template <class T>
-Result<std::optional<T>> read_as(const std::string& path, Result<T> (*parse)(std::string_view)) {
+Result<std::optional<T>> parsed_in(const std::string& path, Result<T> (*parse)(std::string_view)) {
   if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) return std::nullopt;
   constexpr std::size_t limit = 64U << 10;
   const auto file = TRY(behind("cannot read " + path, io::read_text(path, limit)));
@@ -28,7 +28,7 @@ Result<std::optional<T>> read_as(const std::string& path, Result<T> (*parse)(std
 }
 
 Result<std::optional<Record>> read_record(const std::string& directory) {
-  return read_as(directory + "/supervisor.json", parse_record);
+  return parsed_in(directory + "/supervisor.json", parse_record);
 }
 
 // Processes left over by a trainer that ended: "PID START-TICKS BOOT-ID", a line each.
@@ -88,7 +88,7 @@ Result<Supervised> look(const std::string& run_directory) {
   Supervised seen;
   // First, as files written before its release are then seen.
   seen.held = lock_is_held(run_directory);
-  seen.ended = TRY(read_as(run_directory + "/ended.json", parse_ended));
+  seen.ended = TRY(parsed_in(run_directory + "/ended.json", parse_ended));
   if (!seen.ended) seen.record = TRY(read_record(run_directory));
   return seen;
 }
@@ -115,7 +115,7 @@ Result<void> end_vanished(const std::string& run_directory, std::chrono::millise
 }
 
 Result<void> nobody_left(const std::string& run_directory) {
-  const auto kept = TRY(read_as(run_directory + "/" + left_over_name, parse_left_over));
+  const auto kept = TRY(parsed_in(run_directory + "/" + left_over_name, parse_left_over));
   if (!kept) return {};
   std::string living;
   for (const LeftOver& each : *kept) {

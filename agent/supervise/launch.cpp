@@ -1,6 +1,5 @@
 #include "agent/supervise/launch.hpp"
 
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 #include "agent/base/record.hpp"
 #include "agent/base/text.hpp"
 #include "agent/config/reader.hpp"
-#include "agent/supervise/account.hpp"
 #include "agent/supervise/trainer.hpp"
 
 namespace spotter::config {
@@ -69,24 +67,6 @@ using Kind = config::PythonEnvironment::Kind;
 bool is_directory(const std::string& path) {
   struct stat status {};
   return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-Result<Account> find_account(const std::string& name) {
-  const passwd* entry = getpwnam(name.c_str());
-  if (entry == nullptr)
-    return failure("there is no user '" + name + "' on this machine (trainer.user of job.yaml)");
-  Account account{.name = name,
-                  .uid = entry->pw_uid,
-                  .gid = entry->pw_gid,
-                  .home = home_of(*entry),
-                  .shell = entry->pw_shell};
-  if (geteuid() != 0 && account.uid != geteuid()) {
-    const passwd* self = getpwuid(geteuid());
-    return failure("only root can run the trainer as '" + name + "'; we are '" +
-                   (self != nullptr ? self->pw_name : std::to_string(geteuid())) + "'");
-  }
-  account.groups = groups_of(name, account.gid);
-  return account;
 }
 
 // A job may run as a system account, which has no login shell.
@@ -390,7 +370,7 @@ std::string to_json(const Spec& spec) {
 }
 
 Result<Launch> prepare(const Spec& spec) {
-  auto account = TRY(find_account(spec.user));
+  auto account = TRY(find_user(spec.user));
   if (spec.refuse_administrators)
     if (const std::string right = administrators_right(spec.user); !right.empty())
       return failure("the user '" + spec.user + "' could become root (" + right +

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "agent/config/python_environment.hpp"
+#include "agent/supervise/account.hpp"
 
 namespace spotter::supervise {
 
@@ -46,15 +47,6 @@ inline constexpr std::size_t spec_size_limit = 4U << 20;
 
 // A Spec resolved against this machine, so that every error in it is found before a process is
 // forked.
-
-struct Account {
-  std::string name;
-  uid_t uid = 0;
-  gid_t gid = 0;
-  std::vector<gid_t> groups;
-  std::string home;
-  std::string shell;
-};
 
 struct Launch {
   Account account;

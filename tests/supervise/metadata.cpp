@@ -26,7 +26,7 @@ constexpr uid_t other = 65533;
 bool sh(const std::string& line) { return std::system(line.c_str()) == 0; }
 
 Account account(uid_t user = trainer) {
-  return {.name = "somebody", .uid = user, .gid = user, .groups = {}, .home = "/", .shell = ""};
+  return {.name = "somebody", .uid = user, .gid = user, .home = "/", .groups = {}, .shell = ""};
 }
 
 // It accepts, and that is all.
