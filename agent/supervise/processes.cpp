@@ -24,38 +24,35 @@
 namespace spotter::supervise {
 namespace {
 
-// Empty: there is no such process, or it ended while it was read (ESRCH: a stream throws).
-std::string read_proc(pid_t pid, const char* name) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/" + name);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.bad() ? std::string() : text.str();
-}
+constexpr std::uint64_t exiting_flag = 0x4;  // PF_EXITING of <linux/sched.h>
 
-constexpr unsigned long exiting_flag = 0x4;  // PF_EXITING of <linux/sched.h>
-
-// proc(5): pid (comm) state ppid pgrp session tty tpgid flags, four counts of faults, utime stime
-// cutime cstime ..., starttime is the 22nd. comm may hold anything.
-std::optional<Process> parse_stat(pid_t pid, const std::string& stat) {
-  const auto open = stat.find('(');
-  const auto close = stat.rfind(')');
-  if (open == stat.npos || close == stat.npos) return std::nullopt;
-  Process process{.pid = pid, .name = stat.substr(open + 1, close - open - 1)};
-  std::istringstream rest(stat.substr(close + 1));
-  pid_t group = 0;
-  rest >> process.state >> process.parent >> group >> process.session;
-  std::string skipped;
-  unsigned long flags = 0;
-  rest >> skipped >> skipped >> flags;
-  process.exiting = (flags & exiting_flag) != 0;
-  constexpr int counts = 4, times = 4, between_times_and_start = 4;
-  for (int i = 0; i < counts; ++i) rest >> skipped;
-  std::uint64_t ticks = 0;
-  for (int i = 0; i < times && rest >> ticks; ++i) process.used_ticks += ticks;
-  for (int i = 0; i < between_times_and_start; ++i) rest >> skipped;
-  rest >> process.start_ticks;
-  if (!rest || process.state == 'Z' || process.state == 'X') return std::nullopt;
-  return process;
+// Includes ended processes. Uses no stream: it has to be faster than a process that forks and ends.
+// False: it exists, and cannot be read. If there is none, `seen` stays as it is.
+bool see(pid_t pid, Process& seen) {
+  std::array<char, 64> path{};
+  std::snprintf(path.data(), path.size(), "/proc/%d/stat", pid);
+  const int file = open(path.data(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return errno == ENOENT || errno == ESRCH;
+  std::array<char, 1024> text{};
+  const ssize_t size = read(file, text.data(), text.size() - 1);
+  close(file);
+  char* name = size > 0 ? std::strchr(text.data(), '(') : nullptr;
+  char* at = size > 0 ? std::strrchr(text.data(), ')') : nullptr;  // comm may hold anything
+  if (name == nullptr || at == nullptr || at < name) return true;
+  seen.pid = pid;
+  seen.name.assign(name + 1, at);
+  seen.state = at[2];
+  at += 3;
+  // proc(5), from the fourth on: ppid pgrp session tty tpgid flags, four counts of faults, utime
+  // stime cutime cstime priority nice threads itrealvalue starttime
+  std::array<std::uint64_t, 19> fields{};
+  for (std::uint64_t& field : fields) field = std::strtoull(at, &at, 10);
+  seen.parent = static_cast<pid_t>(fields[0]);
+  seen.session = static_cast<pid_t>(fields[2]);
+  seen.exiting = (fields[5] & exiting_flag) != 0;
+  seen.used_ticks = fields[10] + fields[11] + fields[12] + fields[13];
+  seen.start_ticks = fields[18];
+  return true;
 }
 
 // Root without CAP_SYS_PTRACE, as in a systemd unit, has to read some things of a process with its
@@ -129,7 +126,8 @@ bool in_signal_set(const std::string& status, std::string_view field, int signal
 }
 
 bool traps_or_ignores(pid_t pid, int signal) {
-  const std::string status = read_proc(pid, "status");
+  const std::string name = "/proc/" + std::to_string(pid) + "/status";
+  const std::string status = io::read_file(name, 64U << 10).value_or("");
   return in_signal_set(status, "SigCgt:", signal) || in_signal_set(status, "SigIgn:", signal);
 }
 
@@ -146,35 +144,6 @@ void signal_below(const std::vector<Process>& processes, pid_t pid, int signal, 
 }
 
 constexpr int rounds_to_look_at_all_again = 64;  // pids are reused
-
-struct Seen {
-  bool unknown = false;  // it exists, and cannot be read
-  char state = '?';
-  pid_t parent = 0;
-  std::uint64_t start_ticks = 0;
-};
-
-// Includes ended processes. Uses no stream: it has to be faster than a process that forks and ends.
-Seen see(pid_t pid) {
-  std::array<char, 64> path{};
-  std::snprintf(path.data(), path.size(), "/proc/%d/stat", pid);
-  Seen seen;
-  const int file = open(path.data(), O_RDONLY | O_CLOEXEC);
-  seen.unknown = file < 0 && errno != ENOENT && errno != ESRCH;
-  if (file < 0) return seen;
-  std::array<char, 1024> text{};
-  const ssize_t size = read(file, text.data(), text.size() - 1);
-  close(file);
-  const char* at = size > 0 ? std::strrchr(text.data(), ')') : nullptr;  // comm may hold anything
-  if (at == nullptr) return seen;
-  seen.state = at[2];
-  seen.parent = static_cast<pid_t>(std::strtol(at + 3, nullptr, 10));
-  constexpr int spaces_before_start = 20;  // proc(5): the 22nd field, comm is the second
-  for (int space = 0; space < spaces_before_start && at != nullptr; ++space)
-    at = std::strchr(at + 1, ' ');
-  seen.start_ticks = at == nullptr ? 0 : std::strtoull(at, nullptr, 10);
-  return seen;
-}
 
 // False: /proc cannot be read. `visit` returns whether to continue.
 template <class Visit>
@@ -224,7 +193,12 @@ bool put(const std::string& file, std::string_view text) {
 
 }  // namespace
 
-std::optional<Process> find_process(pid_t pid) { return parse_stat(pid, read_proc(pid, "stat")); }
+std::optional<Process> find_process(pid_t pid) {
+  Process process;
+  (void)see(pid, process);
+  const bool lives = process.state != '?' && process.state != 'Z' && process.state != 'X';
+  return lives ? std::optional(process) : std::nullopt;
+}
 
 std::string shown_sender(pid_t pid, uid_t user) {
   if (pid == 1) return "process 1 (systemctl, needrestart or a shutdown)";
@@ -308,8 +282,8 @@ bool kill_session(pid_t leader, std::uint64_t leader_start_ticks,
 bool has_no_descendants(pid_t except) {
   bool found = false;
   const bool looked = each_process([&found, except, self = getpid()](pid_t pid) {
-    const Seen seen = pid == except ? Seen() : see(pid);
-    found = seen.unknown || seen.parent == self;
+    Process seen;
+    found = pid != except && (!see(pid, seen) || seen.parent == self);
     return !found;
   });
   return looked && !found;
@@ -325,7 +299,8 @@ std::size_t Children::kill() {
   std::size_t fresh = 0;
   each_process([&, self = getpid()](pid_t pid) {
     if (pid == except_ || foreign_.contains(pid)) return true;
-    const Seen seen = see(pid);
+    Process seen;
+    (void)see(pid, seen);
     if (seen.parent == self && seen.state != 'Z') {
       ::kill(pid, SIGKILL);
       if (found_.insert(pid).second) ++fresh;
