@@ -520,7 +520,7 @@ Result<void> start(const std::string& run_directory, const Spec& spec) {
   if (between < 0) return failure("fork: " + std::string(std::strerror(errno)));
   report_out.close();
   waitpid(between, nullptr, 0);
-  return read_report(read_to_end(report_in.get()));
+  return read_report(io::read_to_end(report_in.get(), 64U << 10).value_or(""));
 }
 
 int run_as_service(const std::string& run_directory, const Spec& spec, const std::string& report) {

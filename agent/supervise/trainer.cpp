@@ -283,25 +283,15 @@ void leave_no_core() {
   setrlimit(RLIMIT_CORE, &core);
 }
 
-std::string read_to_end(int file) {
-  std::string text;
-  // A failure ends it, too.
-  (void)io::each_piece(file, [&text](std::string_view piece) {
-    text += piece;
-    return true;
-  });
-  return text;
-}
-
 std::string read_as(const Account& account, const std::string& path) {
-  constexpr off_t most = 1 << 20;
+  constexpr std::size_t most = 1U << 20;
   std::optional<FilesAs> as_user;
   if (geteuid() == 0 && account.uid != 0) as_user.emplace(account);
   if (as_user && !as_user->holds()) return {};
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status {};
   const bool plain = file && fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode);
-  return plain && status.st_size <= most ? read_to_end(file.get()) : "";
+  return plain ? io::read_to_end(file.get(), most).value_or("") : "";
 }
 
 Result<Descriptor> open_log(const std::string& path, const Account& owner, LogPlace place) {
@@ -344,7 +334,8 @@ Result<pid_t> spawn_as_trainer(const Launch& launch, const Streams& streams, Bou
   });
   if (trainer < 0) return failure("fork: " + std::string(std::strerror(errno)));
   report_out.close();
-  const std::string message = read_to_end(report_in.get());  // exec closes the pipe
+  // Exec closes the pipe.
+  const auto message = io::read_to_end(report_in.get(), 64U << 10).value_or("");
   if (message.empty()) return trainer;
   waitpid(trainer, nullptr, 0);
   return failure(message);

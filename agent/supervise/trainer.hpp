@@ -44,9 +44,6 @@ bool take_identity(const Account& account);
 // wants core files raises its own.
 void leave_no_core();
 
-// Returns what is written into a pipe until its last writer closes it.
-std::string read_to_end(int file);
-
 // A small plain file of the user's, read with its rights alone; empty: there is none.
 std::string read_as(const Account& account, const std::string& path);
 
