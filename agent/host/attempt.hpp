@@ -3,8 +3,7 @@
 //   <home>/attempt-<token>/   one machine's: checkpoints, result, ledger
 //   <home>/DONE, model, ...   links into the attempt whose result counts
 //
-// A machine that was thought dead writes to its own attempt, where nobody looks any more. All
-// functions fail with the kinds of fail_errno; begin_attempt with "attempt-gone", too.
+// A machine that was thought dead writes to its own attempt, where nobody looks any more.
 #pragma once
 
 #include "agent/host/verb.hpp"

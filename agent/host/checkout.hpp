@@ -21,9 +21,7 @@ struct CheckedOut {
 // objects and the index of `.git`, which the trainer can write, are used only by processes of the
 // trainer's user that have no token. A fetch that needs a token goes into a folder of a user that
 // nobody else is, and is read from there by path. Without root's rights that is the same user,
-// whose other processes could read the token. Kinds: "code-unreachable", "revision-missing",
-// "code-denied", "code-failed", "storage-full", "tool-missing", "user-missing", "not-permitted",
-// "bad-request".
+// whose other processes could read the token.
 Result<CheckedOut> checkout(const verbs::Checkout& request);
 
 }  // namespace spotter::act::host

@@ -30,8 +30,8 @@ struct Warmth {
 // Reads the blocks of the disk itself, past the page cache: no file is open meanwhile, so the mount
 // is free to go. It is done with the lowest priority for processor and disk, which this process
 // keeps. A record on the job's volume, with the ids of what was all read, says so to the next
-// call; a copy has another id. Kinds: "not-mounted", "not-known" (the file system does not say what
-// it has allocated, or is no disk's), those of fail_errno.
+// call; a copy has another id. Kind: "not-known" (the file system does not say what it has
+// allocated, or is no disk's).
 Result<Warmth> warm(const verbs::Warm& request);
 
 }  // namespace spotter::act::host

@@ -23,7 +23,6 @@ bool is_ec2(const Machine& machine);
 // The path of the block device (or, for ordinary-user emulation, directory) with symlinks resolved.
 // Looked for every 100 ms until `wait` is over. In this order: the by-id symlink, the serials of
 // the NVMe disks in sysfs, and, where the machine has no NVMe disk of EBS at all (Xen), the hint.
-// Kinds: "device-absent", "bad-request" (not a volume id).
 Result<std::filesystem::path> find_device(const verbs::FindDevice& asked,
                                           const Machine& machine = {});
 
@@ -54,7 +53,6 @@ struct Inspection {
 // not "nothing"), and the first and last MiB and every block of sample_positions() hold zeros only.
 // A directory (ordinary-user emulation) is blank when empty, and holds the file system that its
 // marker `.spotter-filesystem` names.
-// Kinds: "device-absent", "not-permitted", "input-output", "inspect-failed".
 Result<Inspection> inspect(const std::filesystem::path& device);
 
 // Offsets of the 4 KiB blocks that are read: 64 spread over the device (one in each 64th, the same
@@ -68,8 +66,6 @@ inline constexpr const char* directory_marker = ".spotter-filesystem";
 // mkfs, on a disk that is provably blank and on no other.
 
 // Inspects, makes the file system ("xfs" or "ext4") without any force option, inspects again.
-// Kinds: "not-blank", "device-busy", "tool-missing" (names the package), "format-failed",
-// "bad-request", and those of inspect().
 Result<Inspection> format(const std::filesystem::path& device, const std::string& filesystem);
 
 // Are the machine's GPUs ready for a trainer, which has no right to make them so? Without NVML:
@@ -91,7 +87,7 @@ std::string unready_fabric(const std::string& queried);
 
 // Makes the device nodes as root does it (nvidia-modprobe), and looks each second until `count`
 // GPUs answer, have their nodes, and the fabric between them, where there is one, is ready.
-// Kind: "gpus-absent", with what was seen: after the wait, or at once without an nvidia-smi.
+// Fails, with what was seen, after the wait, or at once without an nvidia-smi.
 Result<void> await_gpus(const verbs::AwaitGpus& asked, const Machine& machine = {});
 
 }  // namespace spotter::act::host

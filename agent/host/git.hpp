@@ -13,7 +13,7 @@ namespace spotter::act::host {
 // environment. Without root's rights it is our own user. https://systemd.io/UIDS-GIDS/
 class PrivateFolder {
  public:
-  // Below $TMPDIR, else /var/tmp. Kinds: those of fail_errno().
+  // Below $TMPDIR, else /var/tmp.
   static Result<PrivateFolder> make();
   PrivateFolder(PrivateFolder&& other) noexcept;
   PrivateFolder& operator=(PrivateFolder&&) = delete;
@@ -50,12 +50,11 @@ struct GitToken {
   std::string user;    // beside a token, where the URL names none
 };
 
-// wire::token_server(). Kind: "code-denied".
+// wire::token_server().
 Result<std::string> token_server(const std::string& url);
 
 class Git {
  public:
-  // Kind: "host-error".
   static Result<Git> as(User user);
 
   const User& user() const { return user_; }

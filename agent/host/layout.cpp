@@ -97,8 +97,7 @@ class Walk {
 };
 
 // Gives what belongs to `from` below `directory` to `to`: never follows a symlink, never leaves the
-// file system. Each file is opened, looked at and given by that handle. Answers how many. Kinds:
-// "too-many-files", those of fail_errno.
+// file system. Each file is opened, looked at and given by that handle. Answers how many.
 Result<std::uint64_t> give_files(const io::SafeDirectory& directory, const Giving& giving) {
   const auto status =
       TRY(or_fail(directory.status(), "cannot look at " + directory.path().string()));

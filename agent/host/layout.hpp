@@ -15,21 +15,18 @@ struct VolumeRecord {
   bool present = false;  // false: missing or damaged
 };
 
-// Reads the record of a volume; what others than root wrote there is not believed. Kinds: those of
-// fail_errno, "newer-format".
+// Reads the record of a volume; what others than root wrote there is not believed.
 Result<VolumeRecord> read_volume_record(const fs::path& mount_point);
 
 // `.spotter`, the user's directories and the record, in this order; files of the recorded uid are
 // given to the user's present one first. On a volume the root directory and `.spotter` are root's
 // afterwards, and nobody else can move `.spotter` away. Safe to repeat after a kill at any line.
-// Fills in `mounted`. Kinds: those of read_volume_record, "layout-unusable", "too-many-files",
-// "bad-request".
+// Fills in `mounted`.
 Result<void> ensure_layout(const io::SafeDirectory& root, const std::string& volume,
                            const std::vector<std::string>& directories, const User& user,
                            Mounted& mounted);
 
-// The symbolic link. Another one that stands there is replaced; anything else is somebody's. Kinds:
-// "layout-unusable", those of fail_errno.
+// The symbolic link. Another one that stands there is replaced; anything else is somebody's.
 Result<void> ensure_link(const fs::path& at, const fs::path& to);
 
 // The user's own folder in `at`, opened; one that exists is left to its owner. Made as the user; as
@@ -44,8 +41,7 @@ Result<io::SafeDirectory, std::error_code> make_for(const io::SafeDirectory& at,
 // the trainer's user had another number there. The record there is the trainer's own, and proves
 // nothing but that its owner wrote it: it has to name this user and the number that owns it, the
 // folder has to be that owner's, too, and never root's; only that owner's files below it are given
-// away, and none that has another name elsewhere. If that does not hold, nothing is done. Kinds:
-// those of fail_errno, "too-many-files".
+// away, and none that has another name elsewhere. If that does not hold, nothing is done.
 Result<void> take_over(const io::SafeDirectory& home, const User& user);
 
 // Whether this Spotter may work on a storage: asked before anything is written there.
@@ -53,7 +49,7 @@ Result<void> take_over(const io::SafeDirectory& home, const User& user);
 // Looks at the version of all that is kept in a home: the record of the storage, the ledger, the
 // record of finished files, history, learning curve, and the newest checkpoint in each of
 // `directories`. Fails for what a newer Spotter wrote; what is absent, damaged or cannot be read is
-// its reader's to say. Kind: "newer-format".
+// its reader's to say.
 Result<void> check_formats(const fs::path& home, const std::vector<std::string>& directories);
 
 }  // namespace spotter::act::host

@@ -9,7 +9,7 @@
 namespace spotter::act::host {
 
 // In the place of whom it was kept from before; there is no moment in which that user is answered,
-// whatever other process does the same. Kinds: "tool-missing", "host-error".
+// whatever other process does the same.
 Result<void> refuse_metadata_to(uid_t user);
 // The same for sockets that are bound to a device, by a packet filter, which whoever loads a
 // firewall again may lose: inside of the trainer's unit and outside. There is no moment without,

@@ -21,15 +21,11 @@ struct Mounted {
 // 0755) and the user's directories. When the user's uid differs from the recorded one (another
 // image), what belonged to the old uid is given to the new one. If a later part fails, the volume
 // stays mounted; where a newer Spotter has written to it ("newer-format"), nothing is written, and
-// it does not. Kinds: "not-formatted", "filesystem-mismatch", "foreign-signature",
-// "filesystem-damaged", "mount-point-busy", "device-busy", "device-absent", "device-read-only",
-// "storage-full", "input-output", "not-permitted", "tool-missing", "user-missing",
-// "layout-unusable" (also when something is where the link should be), "too-many-files",
-// "mount-failed", "bad-request".
+// it does not.
 Result<Mounted> mount(const verbs::Mount& request, const Machine& machine = {});
 
 // A volume of data: read-only, without a replay of its log, whichever of the two file systems is on
-// it, and nothing is laid out. Kinds: those of mount(), and "not-formatted" for a blank one.
+// it, and nothing is laid out.
 Result<Mounted> mount_data(const std::filesystem::path& device,
                            const std::filesystem::path& mount_point);
 
@@ -37,8 +33,7 @@ Result<Mounted> mount_data(const std::filesystem::path& device,
 // `wait` is over), and proof that no mount namespace still holds the device, nor `device` (empty:
 // none), which an earlier call may have unmounted, or hang in doing so. A device that is not
 // mounted is a success. Answers whether it had been mounted. Kinds: "mount-busy" (names the
-// holders), "sync-failed" (data may not be durable; says whether it is unmounted), "not-permitted",
-// "unmount-failed".
+// holders), "sync-failed" (data may not be durable; says whether it is unmounted).
 Result<bool> unmount(const std::filesystem::path& mount_point, std::chrono::milliseconds wait,
                      const std::filesystem::path& device = {});
 
@@ -65,8 +60,7 @@ struct Look {
 Result<Look> look(const std::filesystem::path& mount_point,
                   const std::filesystem::path& devices = "/dev");
 
-// syncfs of the file system that holds `path`. Kinds: "input-output", "storage-full",
-// "sync-failed".
+// syncfs of the file system that holds `path`.
 Result<void> sync(const std::filesystem::path& path);
 
 // The machine's own disks, whose content ends with it: a place for what can be fetched again.
@@ -88,8 +82,7 @@ std::vector<std::filesystem::path> instance_store_disks(const std::filesystem::p
 
 // One of them is mounted there, or was before; a blank one gets a file system (XFS, else ext4) with
 // a label of ours, one with another content is somebody's and left alone. If the image has
-// mounted them itself, a folder there is used. Answers words for a person. Kinds: "cache-absent"
-// (no such disk, or none that is free), those of format() and mount(), those of fail_errno.
+// mounted them itself, a folder there is used. Answers words for a person.
 Result<std::string> make_cache(const CacheRequest& request, const User& user);
 
 }  // namespace spotter::act::host

@@ -11,15 +11,13 @@ namespace spotter::act::host {
 // The command that mounts it: program and arguments. Pure.
 // NFS: https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-nfs-mount-settings.html; mount.efs:
 // https://docs.aws.amazon.com/efs/latest/ug/efs-mount-helper.html; sshfs(1), ssh_config(5).
-// `uid`, `gid`: of the trainer's user; `shown_to_all`: it is another than ours. Kind:
-// "tool-missing" when `has_mount_efs` is false and only mount.efs can do what is asked.
+// `uid`, `gid`: of the trainer's user; `shown_to_all`: it is another than ours. Fails when
+// `has_mount_efs` is false and only mount.efs can do what is asked.
 Result<std::vector<std::string>> mount_command(const verbs::Share& share, std::uint32_t uid,
                                                std::uint32_t gid, bool shown_to_all,
                                                bool has_mount_efs);
 
-// The meaning of a mount tool's words. Kinds: "share-silent" (no route, no answer, no name),
-// "host-key-unknown", "share-denied", "tool-missing" (the kernel lacks the file system), else
-// "mount-failed". Pure.
+// The meaning of a mount tool's words. Pure.
 Error mount_failure(const verbs::Share& share, const std::string& words);
 
 struct Prepared {
@@ -31,30 +29,25 @@ struct Prepared {
 };
 
 // Mounts unless something is mounted there, makes the job's folder and its directories, and writes
-// and syncs a file in it: permission, space and the server's own errors show here. Kinds: those of
-// mount_failure(), "folder-missing", "mount-point-busy" (another share is mounted there),
-// "tool-missing", "user-missing", "layout-unusable", "storage-full", and those of fail_errno.
+// and syncs a file in it: permission, space and the server's own errors show here.
 Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine& machine = {});
 
 // Does nothing if it is not ours, or another holder uses it. Otherwise unmounts it lazily; sshfs's
-// connection is cut when somebody still hangs in it. Answers whether it was unmounted. Kinds:
-// "unmount-failed", "not-permitted".
+// connection is cut when somebody still hangs in it. Answers whether it was unmounted.
 Result<bool> release_share(const verbs::ReleaseShare& request);
 
 // Without touching the server: is the share mounted (a folder: always)?
 bool is_share_mounted(const verbs::Share& share);
 
 // Does the server answer, and has it room? A server that has none does not always say so:
-// over SFTP every refusal is the same "failure", which sshfs calls EIO. Kinds: "share-silent",
-// "storage-full", those of fail_errno.
+// over SFTP every refusal is the same "failure", which sshfs calls EIO.
 Result<void> probe_share(const fs::path& home);
 
-// `DONE` beside the checkpoints: the result is durable. Kinds: those of fail_errno.
+// `DONE` beside the checkpoints: the result is durable.
 Result<void> mark_done(const fs::path& home, const std::string& job);
 
 // Every file of `tree` (a file or a folder; missing is empty) is synced, and its folders: a network
-// file system tells the errors of a file's writes to who syncs that file. Kinds: "sync-failed",
-// those of fail_errno.
+// file system tells the errors of a file's writes to who syncs that file.
 Result<void> sync_tree(const fs::path& tree);
 
 // Appends what is new of the trainer's log, which is written on this machine, to `kept`, durably,
@@ -64,7 +57,6 @@ Result<void> sync_tree(const fs::path& tree);
 // began, or behind `end`, is the next call's. After a failure the next call goes on where this one
 // did. A line is there twice only if this process or the machine ended between its copy and its
 // hole, or if the hole could not be made. NUL bytes at the begin of the rest count as the hole's.
-// Kinds: those of fail_errno.
 Result<void> keep_log(const fs::path& local, const fs::path& kept,
                       std::optional<std::uint64_t> end = std::nullopt);
 
@@ -77,7 +69,6 @@ Result<void> keep_log(const fs::path& local, const fs::path& kept,
 // the lock must not hang others: after a second it is done without.
 class ShareUse {
  public:
-  // Kinds: "mounts-foreign", those of fail_errno.
   static Result<ShareUse> open(const fs::path& mount_point);
 
   void lock();

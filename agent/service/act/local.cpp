@@ -31,7 +31,7 @@ struct KindOfFailure {
   Failure failure;
 };
 
-// The kinds that `spotter host` prints (host/*.hpp); whatever is not here is MountFailed.
+// The kinds that `spotter host` prints (host/*.cpp); whatever is not here is MountFailed.
 constexpr KindOfFailure kKinds[] = {
     {"device-absent", Failure::DeviceAbsent},
     {"not-blank", Failure::DiskNotBlank},
