@@ -273,11 +273,9 @@ struct Host {
     return failed(place ? done.error() : place.error());
   }
   json operator()(const verbs::Fill& it) const {
-    std::vector<std::string> said;
-    const auto filled = fill(
-        it, [] { return false; }, [&said](const std::string& line) { said.push_back(line); });
-    if (!filled) return failed({.message = filled.error().message, .kind = "fill-failed"});
-    return {{"ok", true}, {"said", said}};
+    const auto said = fill(it, [] { return false; });
+    if (!said) return failed({.message = said.error().message, .kind = "fill-failed"});
+    return {{"ok", true}, {"said", *said}};
   }
   json operator()(const verbs::There& it) const {
     std::error_code error;

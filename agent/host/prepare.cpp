@@ -13,6 +13,7 @@
 #include "agent/aws/s3/crc.hpp"
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/text.hpp"
+#include "agent/config/prepare.hpp"
 #include "agent/data/download.hpp"
 #include "agent/data/fetched.hpp"
 #include "agent/data/fifo.hpp"
@@ -29,6 +30,13 @@ using act::host::User;
 using verbs::Fill;
 using OrderedJson = nlohmann::ordered_json;
 using data::Descriptor;
+
+struct Filled {
+  config::Source source;
+  std::size_t files = 0;
+  std::size_t fetched = 0;  // of them, now
+  std::uint64_t bytes = 0;  // that came, now
+};
 
 constexpr std::size_t memory = 192U << 20;  // the cheapest instances have half a GiB
 
@@ -127,21 +135,6 @@ Result<Filled> from_web(const Fill& request, const config::Source& source, const
   return Filled{source, 1, done.was_there ? 0U : 1U, done.bytes};
 }
 
-Result<Filled> bring(const Fill& request, const config::Source& source, const User& user,
-                     const Stopping& stop) {
-  const fs::path state = state_of(request, source);
-  TRY(make_state(request, source, user));
-  if (!is_s3(source) && !is_web(source)) {
-    auto copied = copy_in(
-        {source.from, request.mount_point + "/" + source.to, state / "files", user.name}, stop);
-    if (copied) copied->source = source;
-    return copied;
-  }
-  const AsUser as(user);
-  return is_s3(source) ? from_s3(request, source, state, stop)
-                       : from_web(request, source, state, stop);
-}
-
 // Also where the downloader keeps what is not yet whole. The user's; those that are there stay as
 // they are.
 Result<void> make_folders(const Fill& request, const std::vector<config::Source>& all,
@@ -199,17 +192,20 @@ tl::unexpected<Error> wrong(const fs::path& path) {
   return failure(path.string() + ": " + std::strerror(errno));
 }
 
+// Written as the user, made durable, read again from the disk and compared; a link is followed to a
+// file, and not to a folder.
 class Copy {
  public:
-  Copy(const CopyRequest& request, const act::host::User& user, const Stopping& stop)
-      : request_(request), user_(user), stop_(stop) {}
+  Copy(const config::Source& source, std::string to, std::string ledger, const User& user,
+       const Stopping& stop)
+      : to_(std::move(to)), ledger_(std::move(ledger)), user_(user), stop_(stop), filled_{source} {}
 
   Result<Filled> run() {
-    const auto files = TRY(config::files_of(request_.from));
-    if (files.empty()) return failure("there is nothing in " + request_.from);
+    const auto files = TRY(config::files_of(filled_.source.from));
+    if (files.empty()) return failure("there is nothing in " + filled_.source.from);
     fetched_ = TRY([this] {
       const AsUser as(user_);
-      return data::Fetched::open(request_.ledger);
+      return data::Fetched::open(ledger_);
     }());
     for (const auto& [name, path] : files) TRY(one(name, path));
     return filled_;
@@ -226,10 +222,10 @@ class Copy {
     const std::string version = "modified=" + std::to_string(status.st_mtim.tv_sec) + "." +
                                 std::to_string(status.st_mtim.tv_nsec);
     const AsUser as(user_);
-    const fs::path to = fs::path(request_.to) / name;
+    const fs::path to = fs::path(to_) / name;
     const auto size = static_cast<std::uint64_t>(status.st_size);
     ++filled_.files;
-    if (fetched_->is_whole(request_.to, name, size, version)) return {};
+    if (fetched_->is_whole(to_, name, size, version)) return {};
     TRY(behind(to.parent_path().string(), io::make_directories(to.parent_path(), 0755)));
     const fs::path partial =
         to.parent_path() / (".spotter-" + wire::sha256_hex(name).substr(0, 16));
@@ -244,7 +240,7 @@ class Copy {
       return failure(from.string() + " has changed while it was copied: run it again");
     if (::rename(partial.c_str(), to.c_str()) != 0) return wrong(to);
     TRY(behind(to.parent_path().string(), io::fsync_directory(to.parent_path())));
-    if (!fetched_->add_whole(request_.to, name, version)) return wrong(to);
+    if (!fetched_->add_whole(to_, name, version)) return wrong(to);
     ++filled_.fetched;
     return fetched_->keep();
   }
@@ -293,39 +289,43 @@ class Copy {
     }
   }
 
-  const CopyRequest& request_;
-  const act::host::User& user_;
+  std::string to_, ledger_;
+  const User& user_;
   const Stopping& stop_;
   std::optional<data::Fetched> fetched_;
   Filled filled_;
 };
 
+Result<Filled> bring(const Fill& request, const config::Source& source, const User& user,
+                     const Stopping& stop) {
+  const fs::path state = state_of(request, source);
+  TRY(make_state(request, source, user));
+  if (!is_s3(source) && !is_web(source))
+    return Copy(source, request.mount_point + "/" + source.to, state / "files", user, stop).run();
+  const AsUser as(user);
+  return is_s3(source) ? from_s3(request, source, state, stop)
+                       : from_web(request, source, state, stop);
+}
+
 }  // namespace
 
-Result<std::vector<Filled>> fill(const Fill& request, const Stopping& stop,
-                                 const std::function<void(const std::string&)>& said) {
+Result<std::vector<std::string>> fill(const Fill& request, const Stopping& stop) {
   const auto user = act::host::find_user(request.user);
   if (!user) return failure(user.error().message);
   const auto sources = TRY(sources_of(request));
   const auto alone = TRY(lock_out_others(request, stop));
   TRY(make_folders(request, sources, *user));
   std::vector<Filled> filled;
+  std::vector<std::string> said;
   for (const config::Source& source : sources) {
-    const auto one = TRY(bring(request, source, *user, stop));
-    said(source.to + " has " + std::to_string(one.files) + " files of " + source.from + ", " +
-         std::to_string(one.fetched) + " of them fetched now, " +
-         printed("%.3f GB", static_cast<double>(one.bytes) / 1e9));
+    const Filled& one = filled.emplace_back(TRY(bring(request, source, *user, stop)));
+    said.push_back(source.to + " has " + std::to_string(one.files) + " files of " + source.from +
+                   ", " + std::to_string(one.fetched) + " of them fetched now, " +
+                   printed("%.3f GB", static_cast<double>(one.bytes) / 1e9));
     if (is_s3(source)) remove_partials(request, source);
-    filled.push_back(one);
   }
   TRY(write_manifest(request, config::digest_of(sources), filled));
-  return filled;
-}
-
-Result<Filled> copy_in(const CopyRequest& request, const Stopping& stop) {
-  const auto user = act::host::find_user(request.user);
-  if (!user) return failure(user.error().message);
-  return Copy(request, *user, stop).run();
+  return said;
 }
 
 }  // namespace spotter::command
