@@ -1,14 +1,13 @@
 // The trainer's parent, as containerd's shim is a container's: the trainer goes on when the agent
 // crashes, is upgraded or is killed. A file keeps how it ended until an agent collects it.
 //
-// In the run directory:
+// In the run directory (run_directory.hpp):
 //   supervisor.lock   held (open file description lock) for the supervisor's whole life
-//   supervisor.json   {"pid", "trainer_pid", "started_boottime_ms", "control_group", "job"}
+//   supervisor.json   Record: written once the trainer runs
 //   companion.pid     "PID TICKS": which process the sidecar is (sidecar.hpp)
 //   supervisor.sock   datagrams from the agent: `signal N`, `kill`
-//   ended.json        {"exit_code" | "signal", "core_dumped", "out_of_memory", "last_words",
-//                      "ended_boottime_ms", "ran_ms", "trainer_pid", "job", "boot_id",
-//                      "left_over": [{"pid", "start_ticks"}]}: atomic, fsynced, last
+//   ended.json        Ended: atomic, fsynced, last; where it is there, the others say nothing of a
+//                     trainer that runs
 #pragma once
 
 #include "agent/supervise/launch.hpp"

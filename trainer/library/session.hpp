@@ -1,17 +1,6 @@
-// All of the library, for a training loop:
-//
-//   auto session = Session::open({});                  // $SPOTTER_CHECKPOINTS
-//   auto restored = (*session)->restore();             // newest: none = from scratch
-//   while (step < steps) {
-//     train(++step);
-//     (*session)->progress({.step = step});
-//     if ((*session)->should_checkpoint()) (*session)->save(step, sources(), meta);
-//     if ((*session)->should_stop()) return (*session)->leave() ? 75 : 1;
-//   }
-//   write the result, durably; (*session)->finished();
-//
-// What concerns the agent does nothing without one. Calls come from one thread. A forked child (a
-// data loader) may only destroy its copy.
+// All of the library, for a training loop such as that of trainer/README.md. Calls that concern the
+// agent do nothing without one. All come from one thread. A forked child (a data loader) may only
+// destroy its copy.
 #pragma once
 
 #include <sysexits.h>
