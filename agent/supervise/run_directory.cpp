@@ -19,6 +19,7 @@
 #include <tuple>
 
 #include "agent/base/record.hpp"
+#include "agent/io/kernel.hpp"
 
 namespace spotter::supervise {
 namespace {
@@ -143,11 +144,7 @@ bool send_datagram(const std::string& path, const std::string& text,
                 reinterpret_cast<const sockaddr*>(&address), sizeof address) >= 0;
 }
 
-std::int64_t boottime_milliseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<std::int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
-}
+std::int64_t boottime_milliseconds() { return io::boot_time().count(); }
 
 std::string boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");

@@ -59,7 +59,7 @@ TEST(TrainerLink, ProgressIsSentSparinglyButTheLastStepAlways) {
   Link link((scratch.path() / "sock").string(), {});
   const auto before = boot_now();
   for (std::uint64_t step = 1; step <= 100; ++step) link.progress({step, 100, 1, 1, 0.5, 0.25});
-  const auto most = (boot_now() - before).count() / 100 + 2;
+  const auto most = (boot_now() - before) / std::chrono::milliseconds(100) + 2;
   EXPECT_EQ(ear.next(),
             "WATCHDOG=1\nX_SPOTTER_STEP=1\nX_SPOTTER_STEPS_TOTAL=100\nX_SPOTTER_EPOCH=1\n"
             "X_SPOTTER_EPOCHS_TOTAL=1\nX_SPOTTER_LOSS=0.5\nX_SPOTTER_ACCURACY=0.25\n");

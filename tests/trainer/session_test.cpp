@@ -62,7 +62,7 @@ class SentToTheAgent : public ::testing::Test {
     return steps;
   }
   void notice(milliseconds left) {
-    const auto gone = std::to_string((boot_now() + left).count());
+    const auto gone = std::to_string(duration_cast<milliseconds>(boot_now() + left).count());
     test::write_file(scratch_.path() / "notice",
                      R"({"action": "terminate", "stop_by_boottime_ms": )" + gone + "}");
   }

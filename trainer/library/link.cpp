@@ -4,7 +4,6 @@
 #include <sys/un.h>
 
 #include <atomic>
-#include <cassert>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -63,7 +62,7 @@ std::optional<std::chrono::milliseconds> milliseconds_of(const nlohmann::json& j
   return std::chrono::milliseconds(json[key]);
 }
 
-bool is_time(const std::optional<std::chrono::milliseconds>& last) {
+bool is_time(const std::optional<std::chrono::nanoseconds>& last) {
   return !last || boot_now() - *last >= kProgressInterval;
 }
 
@@ -84,11 +83,10 @@ std::optional<std::chrono::nanoseconds> interval(double seconds) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time);
 }
 
-std::chrono::milliseconds boot_now() {
+std::chrono::nanoseconds boot_now() {
   timespec now{};
-  [[maybe_unused]] const int result = ::clock_gettime(CLOCK_BOOTTIME, &now);
-  assert(result == 0);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::milliseconds(now.tv_nsec / 1'000'000);
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
 Link Link::from_environment() {

@@ -40,7 +40,7 @@ struct Advice {
 };
 
 // CLOCK_BOOTTIME, which also advances while the machine is suspended.
-std::chrono::milliseconds boot_now();
+std::chrono::nanoseconds boot_now();
 
 // None: it is no duration (negative, not a number, beyond thirty years).
 std::optional<std::chrono::nanoseconds> interval(double seconds);
@@ -88,7 +88,7 @@ class Link {
   fs::path notice_file_;
   fs::path pace_file_;
   Descriptor socket_;
-  std::optional<std::chrono::milliseconds> last_progress_, last_metrics_;
+  std::optional<std::chrono::nanoseconds> last_progress_, last_metrics_;
   Progress waiting_;  // with metrics that were not sent yet
 };
 

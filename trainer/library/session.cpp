@@ -53,22 +53,16 @@ Duration usual_interval() {
   return given.empty() || *end != '\0' ? kUsual : interval(seconds).value_or(kUsual);
 }
 
-Instant now() {
-  timespec time{};
-  ::clock_gettime(CLOCK_BOOTTIME, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
-
 }  // namespace
 
 Session::Session(const SessionOptions& options)
     : link_(Link::from_environment()),
       advised_(!options.every),
       resumed_later_(options.resumed_later),
-      pace_(options.every ? *options.every : usual_interval(), now()) {}
+      pace_(options.every ? *options.every : usual_interval(), boot_now()) {}
 
 void Session::begin_save() {
-  if (!begun_) begun_ = now();
+  if (!begun_) begun_ = boot_now();
 }
 
 bool Session::stopping() const {
@@ -164,7 +158,7 @@ void Session::look(Instant at) {
 }
 
 bool Session::should_checkpoint() {
-  const Instant at = now();
+  const Instant at = boot_now();
   look(at);
   if (restored_bytes_ > 0) saver_->reserve(std::exchange(restored_bytes_, 0));
   const std::scoped_lock lock(mutex_);
@@ -175,21 +169,21 @@ bool Session::should_checkpoint() {
 }
 
 bool Session::should_stop() {
-  const Instant at = now();
+  const Instant at = boot_now();
   look(at);
   const std::scoped_lock lock(mutex_);
   return pace_.stop_due(at);
 }
 
 std::optional<std::chrono::nanoseconds> Session::deadline() {
-  const Instant at = now();
+  const Instant at = boot_now();
   look(at);
   if (!notice_ || !notice_->deadline) return std::nullopt;
   return std::max(Duration::zero(), *notice_->deadline - at);
 }
 
 bool Session::has_time(Duration needed) {
-  const Instant at = now();
+  const Instant at = boot_now();
   look(at);
   const std::scoped_lock lock(mutex_);
   return pace_.has_time(at, needed);
@@ -220,7 +214,7 @@ Result<char*> Session::place(std::uint64_t step, std::uint64_t bytes) {
 
 Result<Saved> Session::save(std::uint64_t step, std::span<const Source> sources,
                             const nlohmann::json& meta, std::optional<double> metric) {
-  const Instant begun = std::exchange(begun_, std::nullopt).value_or(now());
+  const Instant begun = std::exchange(begun_, std::nullopt).value_or(boot_now());
   const auto before_it = std::exchange(settled_, std::nullopt);
   const bool known = before_it && before_it->first == step;
   if (const auto settled = known ? before_it->second : settle(step, begun)) return *settled;
@@ -230,10 +224,10 @@ Result<Saved> Session::save(std::uint64_t step, std::span<const Source> sources,
     say("a checkpoint before this one was lost: " + before.error().message);
   }
   if (last_words) saver_->drop_waiting();
-  TRY(saver_->save(step, sources, meta, metric, now() - begun));
+  TRY(saver_->save(step, sources, meta, metric, boot_now() - begun));
   accepted_step_ = step;
   const std::scoped_lock lock(mutex_);
-  pace_.saved(begun, now() - begun);
+  pace_.saved(begun, boot_now() - begun);
   return Saved::Accepted;
 }
 
@@ -247,7 +241,7 @@ void Session::resumed(std::uint64_t step) {
 }
 
 bool Session::can_save() {
-  const Instant begun = begun_.value_or(now());
+  const Instant begun = begun_.value_or(boot_now());
   const std::scoped_lock lock(mutex_);
   if (!pace_.stopping() || pace_.can_finish(begun, 0)) return true;
   pace_.skipped();
@@ -255,11 +249,11 @@ bool Session::can_save() {
 }
 
 Result<void> Session::saved(std::uint64_t step, const fs::path& path) {
-  const Instant begun = std::exchange(begun_, std::nullopt).value_or(now());
+  const Instant begun = std::exchange(begun_, std::nullopt).value_or(boot_now());
   TRY(is_on_storage(path));
   TRY(is_writer());
   const auto bytes = TRY(make_durable(path));
-  const Duration stall = now() - begun;
+  const Duration stall = boot_now() - begun;
   {
     const std::scoped_lock lock(mutex_);
     if (durable_step_ == step) {  // there was nothing to save, or not much
@@ -302,7 +296,7 @@ std::optional<std::uint64_t> Session::durable_step() const {
 
 Result<void> Session::leave() {
   auto flushed = saver_->flush();
-  if (mirror_ && notice_ && notice_->gone_by) mirror_->wait(*notice_->gone_by - kExit - now());
+  if (mirror_ && notice_ && notice_->gone_by) mirror_->wait(*notice_->gone_by - kExit - boot_now());
   const std::scoped_lock lock(mutex_);
   // Stopped before the first save: reports again what is durable.
   if (!durable_step_ && restored_) link_.checkpointed(restored_->path, restored_->step);
