@@ -11,6 +11,7 @@ namespace spotter::act::host {
 struct Machine {
   std::filesystem::path devices = "/dev";
   std::filesystem::path sysfs = "/sys";
+  std::filesystem::path images_own = "/opt/dlami/nvme";  // where AWS's AMIs mount their own disks
 };
 
 // Is it an EC2 instance, by what its firmware (Nitro) or its hypervisor (Xen) says? A container on

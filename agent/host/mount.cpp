@@ -326,7 +326,7 @@ Result<Mounted> mount(const verbs::Mount& request, const Machine& machine) {
   if (!request.link.empty())
     TRY(ensure_link(request.link, fs::path(request.mount_point) / request.container));
   if (!request.cache.empty()) {
-    const auto made = make_cache({request.cache, machine.devices}, user);
+    const auto made = make_cache(request.cache, machine, user);
     mounted.cache = made ? *made : made.error().message;
   }
   return mounted;
@@ -454,15 +454,15 @@ std::vector<fs::path> instance_store_disks(const fs::path& devices, const fs::pa
   return disks;
 }
 
-Result<std::string> make_cache(const CacheRequest& request, const User& user) {
-  const fs::path mount_point = request.folder.parent_path();
+Result<std::string> make_cache(const fs::path& folder, const Machine& machine, const User& user) {
+  const fs::path mount_point = folder.parent_path();
   // One agent at a time: it goes when the process ends, too.
   const io::Descriptor above(
       ::open(mount_point.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (above) (void)::flock(above.get(), LOCK_EX);
   if (const auto there = mount_at(mount_point)) {
-    TRY(make_folder(request.folder, user));
-    return "the cache is " + request.folder.string() + ", on " + there->source;
+    TRY(make_folder(folder, user));
+    return "the cache is " + folder.string() + ", on " + there->source;
   }
   // Mounted over them they were out of reach: of another job, or not sent yet.
   const auto names = io::SafeDirectory::open(mount_point).and_then(&io::SafeDirectory::names);
@@ -470,7 +470,7 @@ Result<std::string> make_cache(const CacheRequest& request, const User& user) {
   if (!absent && (!names || !names->empty()))
     return fail("cache-absent", "the cache stays on the storage: " + mount_point.string() +
                                     " has files already, which a disk mounted there would hide");
-  const auto disks = instance_store_disks(request.devices, request.sysfs);
+  const auto disks = instance_store_disks(machine.devices, machine.sysfs);
   Error why{"this machine has no instance store: the cache is on the storage", "cache-absent"};
   for (const fs::path& each : disks) {
     std::error_code gone;
@@ -478,14 +478,14 @@ Result<std::string> make_cache(const CacheRequest& request, const User& user) {
     const auto filesystem = claim(disk);
     const auto mounted = filesystem ? mount_cache(disk, *filesystem, mount_point)
                                     : tl::unexpected<Error>(filesystem.error());
-    const auto made = mounted ? make_folder(request.folder, user) : mounted;
-    if (made) return "the cache is " + request.folder.string() + ", on " + disk.string();
+    const auto made = mounted ? make_folder(folder, user) : mounted;
+    if (made) return "the cache is " + folder.string() + ", on " + disk.string();
     why = made.error();
   }
-  if (!mount_at(request.images_own)) return tl::unexpected(why);
-  const auto mounted = mount_folder_of(request.images_own, mount_point);
-  TRY(mounted ? make_folder(request.folder, user) : mounted);
-  return "the cache is " + request.folder.string() + ", on " + request.images_own.string();
+  if (!mount_at(machine.images_own)) return tl::unexpected(why);
+  const auto mounted = mount_folder_of(machine.images_own, mount_point);
+  TRY(mounted ? make_folder(folder, user) : mounted);
+  return "the cache is " + folder.string() + ", on " + machine.images_own.string();
 }
 
 }  // namespace spotter::act::host

@@ -66,23 +66,15 @@ Result<void> sync(const std::filesystem::path& path);
 // The machine's own disks, whose content ends with it: a place for what can be fetched again.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ssd-instance-store.html
 
-struct CacheRequest {
-  std::filesystem::path
-      folder;  // MOUNT/JOB: the disk is mounted on MOUNT, the folder is the user's
-  std::filesystem::path devices = "/dev";
-  std::filesystem::path sysfs = "/sys";
-  std::filesystem::path images_own =
-      "/opt/dlami/nvme";  // AWS's Deep Learning AMIs mount them there
-};
-
 // Device nodes of the instance store's NVMe disks, the largest first. By their model: their serials
 // begin with AWS, and their names say nothing.
 std::vector<std::filesystem::path> instance_store_disks(const std::filesystem::path& devices,
                                                         const std::filesystem::path& sysfs);
 
-// One of them is mounted there, or was before; a blank one gets a file system (XFS, else ext4) with
-// a label of ours, one with another content is somebody's and left alone. If the image has
-// mounted them itself, a folder there is used. Answers words for a person.
-Result<std::string> make_cache(const CacheRequest& request, const User& user);
+// `folder` is MOUNT/JOB, and the user's. One of the disks is mounted on MOUNT, or was before; a
+// blank one gets a file system (XFS, else ext4) with a label of ours, one with another content is
+// somebody's and left alone. If the image has mounted them itself, a folder there is used. Answers
+// words for a person.
+Result<std::string> make_cache(const fs::path& folder, const Machine& machine, const User& user);
 
 }  // namespace spotter::act::host

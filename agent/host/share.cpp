@@ -204,7 +204,7 @@ void put_on_disk(const verbs::PrepareShare& request, const Machine& machine, con
                  Prepared& prepared) {
   const fs::path folder =  // of all its experiments
       fs::path(request.share.mount_point) / *fs::path(request.job).begin();
-  const auto made = make_cache({folder, machine.devices, machine.sysfs}, user);
+  const auto made = make_cache(folder, machine, user);
   prepared.cache = made ? *made : made.error().message;
 }
 
@@ -391,7 +391,7 @@ Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine
   TRY(probe_share(fs::path(share.mount_point) / request.job));
   as.reset();
   if (!request.cache.empty() && share.kind != "s3") {
-    const auto made = make_cache({request.cache, machine.devices}, user);
+    const auto made = make_cache(request.cache, machine, user);
     prepared.cache = made ? *made : made.error().message;
   }
   return prepared;

@@ -32,10 +32,10 @@ class InstanceStore : public Disk {
     write("sys/block/" + name + "/device/model", model + "        \n");
     write("sys/block/" + name + "/size", std::to_string(sectors) + "\n");
   }
-  CacheRequest request() const {
-    return {directory_ / "cache/job", directory_ / "dev", directory_ / "sys"};
+  Result<std::string> make_it(const fs::path& images = "/opt/dlami/nvme") const {
+    const Machine machine{directory_ / "dev", directory_ / "sys", images};
+    return make_cache(directory_ / "cache/job", machine, find_user("nobody").value());
   }
-  User nobody() const { return find_user("nobody").value(); }
 };
 
 TEST_F(InstanceStore, IsKnownByItsModelAndTheLargestComesFirst) {
@@ -48,17 +48,17 @@ TEST_F(InstanceStore, IsKnownByItsModelAndTheLargestComesFirst) {
 }
 
 TEST_F(InstanceStore, ABlankDiskBecomesTheUsersCacheAndStaysItAfterAReboot) {
-  const auto made = make_cache(request(), nobody());
+  const auto made = make_it();
   ASSERT_TRUE(made) << words_of(made);
   EXPECT_EQ(inspect(loop_->path())->label, "spottercache");
   struct stat status {};
   ASSERT_EQ(::stat((directory_ / "cache/job").c_str(), &status), 0);
-  EXPECT_EQ(status.st_uid, nobody().uid);
+  EXPECT_EQ(status.st_uid, find_user("nobody")->uid);
   write("cache/job/file", "kept");
-  EXPECT_TRUE(make_cache(request(), nobody())) << "again, while it is there";
+  EXPECT_TRUE(make_it()) << "again, while it is there";
   ASSERT_EQ(::umount((directory_ / "cache").c_str()), 0);
   EXPECT_FALSE(fs::exists(directory_ / "cache/job"));
-  EXPECT_TRUE(make_cache(request(), nobody()));
+  EXPECT_TRUE(make_it());
   EXPECT_TRUE(fs::exists(directory_ / "cache/job/file"));
 }
 
@@ -77,7 +77,7 @@ TEST_F(InstanceStore, HasTheWorkingCopiesOfHomesInABucket) {
   EXPECT_NE(prepared->cache.find("the cache is"), std::string::npos) << prepared->cache;
   struct stat status {};
   ASSERT_EQ(::stat(request.cache.c_str(), &status), 0);
-  EXPECT_EQ(status.st_uid, nobody().uid);
+  EXPECT_EQ(status.st_uid, find_user("nobody")->uid);
   EXPECT_TRUE(prepare_share(request, machine)) << "by the next agent";
 }
 
@@ -98,7 +98,7 @@ TEST_F(InstanceStore, HomesInABucketAreOnTheMachinesDiskWhereItHasNone) {
 
 TEST_F(InstanceStore, WhatSomebodyElseHasWrittenIsLeftAlone) {
   must_run({"mkfs.ext4", "-q", loop_->path().string()});
-  const auto made = make_cache(request(), nobody());
+  const auto made = make_it();
   EXPECT_EQ(kind_of(made), "cache-absent");
   EXPECT_NE(words_of(made).find("left alone"), std::string::npos) << words_of(made);
   EXPECT_FALSE(mount_at(directory_ / "cache"));
@@ -108,23 +108,22 @@ TEST_F(InstanceStore, WhatSomebodyElseHasWrittenIsLeftAlone) {
 TEST_F(InstanceStore, WhatTheImageHasMountedIsUsedAsAFolder) {
   must_run({"mkfs.ext4", "-q", loop_->path().string()});
   fs::create_directories(directory_ / "nvme");
-  CacheRequest images = request();
-  images.images_own = directory_ / "nvme";
-  EXPECT_EQ(kind_of(make_cache(images, nobody())), "cache-absent") << "nothing is mounted there";
-  ASSERT_EQ(::mount(loop_->path().c_str(), images.images_own.c_str(), "ext4", 0, nullptr), 0);
-  fs::permissions(images.images_own, fs::perms::all);
-  const auto made = make_cache(images, nobody());
+  const fs::path images = directory_ / "nvme";
+  EXPECT_EQ(kind_of(make_it(images)), "cache-absent") << "nothing is mounted there";
+  ASSERT_EQ(::mount(loop_->path().c_str(), images.c_str(), "ext4", 0, nullptr), 0);
+  fs::permissions(images, fs::perms::all);
+  const auto made = make_it(images);
   ASSERT_TRUE(made) << words_of(made);
   write("cache/job/file", "kept");
   ASSERT_EQ(::umount((directory_ / "cache").c_str()), 0);
-  EXPECT_TRUE(make_cache(images, nobody())) << "after a reboot";
+  EXPECT_TRUE(make_it(images)) << "after a reboot";
   EXPECT_TRUE(fs::exists(directory_ / "cache/job/file"));
   ASSERT_EQ(::umount((directory_ / "cache").c_str()), 0);
-  for (const auto& each : fs::directory_iterator(images.images_own))
+  for (const auto& each : fs::directory_iterator(images))
     if (each.path().filename().string().starts_with("spotter")) {
-      fs::rename(each, images.images_own / "before");
+      fs::rename(each, images / "before");
       fs::create_directory_symlink("/etc", each.path());
-      EXPECT_FALSE(make_cache(images, nobody())) << "somebody's link";
+      EXPECT_FALSE(make_it(images)) << "somebody's link";
       EXPECT_FALSE(mount_at(directory_ / "cache"));
       fs::remove(each);
       break;
@@ -134,12 +133,12 @@ TEST_F(InstanceStore, WhatTheImageHasMountedIsUsedAsAFolder) {
 TEST_F(InstanceStore, WhatIsInUseIsLeftAlone) {
   const io::Descriptor held(::open(loop_->path().c_str(), O_RDWR | O_EXCL | O_CLOEXEC));
   ASSERT_TRUE(held);
-  EXPECT_EQ(kind_of(make_cache(request(), nobody())), "cache-absent");
+  EXPECT_EQ(kind_of(make_it()), "cache-absent");
 }
 
 TEST_F(InstanceStore, AMachineWithoutOneSaysSo) {
   fs::remove_all(directory_ / "sys/block/nvme1n1");
-  const auto made = make_cache(request(), nobody());
+  const auto made = make_it();
   EXPECT_NE(words_of(made).find("no instance store"), std::string::npos);
   EXPECT_FALSE(fs::exists(directory_ / "cache"));
 }

@@ -77,6 +77,10 @@ at::Tensor activate(const at::Tensor& values, Activation function) {
   return at::relu(values);
 }
 
+// The multi-layer perceptron of the hyper-parameter example: Dense 512 relu, then each hidden layer
+// with activation and dropout, Dropout(0.2), then the classes. Weights Glorot uniform, biases zero
+// (Keras). Names as in torch.nn.Sequential(Flatten, Linear, ReLU, then Linear, activation and
+// Dropout for each hidden layer, Dropout, Linear).
 class Mlp : public Model {
  public:
   Mlp(const Parameters& parameters, const Shape& shape) : parameters_(parameters) {
@@ -119,14 +123,6 @@ class Mlp : public Model {
   Parameters parameters_;
 };
 
-// The multi-layer perceptron of the hyper-parameter example: Dense 512 relu, then each hidden layer
-// with activation and dropout, Dropout(0.2), then the classes. Weights Glorot uniform, biases zero
-// (Keras). Names as in torch.nn.Sequential(Flatten, Linear, ReLU, then Linear, activation and
-// Dropout for each hidden layer, Dropout, Linear).
-std::unique_ptr<Model> make_mlp(const Parameters& parameters, const Shape& shape) {
-  return std::make_unique<Mlp>(parameters, shape);
-}
-
 constexpr double kMomentum = 0.1;
 constexpr double kEpsilon = 1e-5;
 
@@ -161,6 +157,10 @@ struct Block {
   std::vector<Unit> shortcut;  // empty: the identity
 };
 
+// Residual networks (He et al., Deep Residual Learning for Image Recognition, 2015): resnet50 of
+// bottlenecks and resnet18 of basic blocks with the stem of the spot example (7 x 7 / 2, pooled),
+// resnet8 the smallest of the paper's own for CIFAR-10 (stem 3 x 3, 16 channels). Weights He
+// uniform. Names as in torchvision.models.resnet50 and resnet18, which can load them.
 class Resnet : public Model {
  public:
   Resnet(const Parameters& parameters, const Shape& shape)
@@ -250,14 +250,6 @@ class Resnet : public Model {
   std::vector<Block> blocks_;
 };
 
-// Residual networks (He et al., Deep Residual Learning for Image Recognition, 2015): resnet50 of
-// bottlenecks and resnet18 of basic blocks with the stem of the spot example (7 x 7 / 2, pooled),
-// resnet8 the smallest of the paper's own for CIFAR-10 (stem 3 x 3, 16 channels). Weights He
-// uniform. Names as in torchvision.models.resnet50 and resnet18, which can load them.
-std::unique_ptr<Model> make_resnet(const Parameters& parameters, const Shape& shape) {
-  return std::make_unique<Resnet>(parameters, shape);
-}
-
 // A model as TorchScript: what forward() computes is recorded once, on one image.
 
 namespace jit = torch::jit;
@@ -292,26 +284,20 @@ class Modules {
   jit::Module root_;
 };
 
-struct Description {
-  Parameters parameters;
-  Shape shape;
-};
-
 // What stands in a file of weights, so that whoever has only the file can use it: `parameters` and
 // `input` as JSON: {"channels", "height", "width", "divide_by"}: images are bytes, divided by that.
 // `format` is what Hugging Face's readers ask for.
-Metadata describe(const Description& description) {
-  const nlohmann::json input = {{"channels", description.shape.channels},
-                                {"height", description.shape.height},
-                                {"width", description.shape.width},
+Metadata describe(const Parameters& parameters, const Shape& shape) {
+  const nlohmann::json input = {{"channels", shape.channels},
+                                {"height", shape.height},
+                                {"width", shape.width},
                                 {"divide_by", kBrightest}};
-  return {{"format", "pt"},
-          {"input", input.dump()},
-          {"parameters", to_json(description.parameters).dump()}};
+  return {{"format", "pt"}, {"input", input.dump()}, {"parameters", to_json(parameters).dump()}};
 }
 
 // The model as TorchScript (Network::script()); its tensors are on the CPU.
-Result<std::string> torch_script(const Model& model, const Description& description) {
+Result<std::string> torch_script(const Model& model, const Parameters& parameters,
+                                 const Shape& shape) {
   try {
     const torch::NoGradGuard no_gradients;
     Modules modules;
@@ -323,7 +309,6 @@ Result<std::string> torch_script(const Model& model, const Description& descript
       auto [module, name] = modules.place_of(each.name);
       module.register_buffer(name, each.tensor);
     }
-    const Shape& shape = description.shape;
     const at::Tensor image = at::zeros({1, shape.channels, shape.height, shape.width}, at::kByte);
     const auto forward = [&](jit::Stack stack) -> jit::Stack {
       const at::Tensor images = stack.front().toTensor().to(at::kFloat).div(kBrightest);
@@ -337,7 +322,7 @@ Result<std::string> torch_script(const Model& model, const Description& descript
         c10::QualifiedName(*root.type()->name(), "forward"), traced.first->graph);
     root.type()->addMethod(function);
     std::ostringstream stream;
-    const Metadata metadata = describe(description);
+    const Metadata metadata = describe(parameters, shape);
     root.save(stream, {metadata.begin(), metadata.end()});
     return std::move(stream).str();
   } catch (const std::exception& error) {  // libtorch knows no other way to say it
@@ -451,8 +436,8 @@ class Optimization {
 };
 
 std::unique_ptr<Model> make_model(const Parameters& parameters, const Shape& shape) {
-  return parameters.architecture == Architecture::Mlp ? make_mlp(parameters, shape)
-                                                      : make_resnet(parameters, shape);
+  if (parameters.architecture == Architecture::Mlp) return std::make_unique<Mlp>(parameters, shape);
+  return std::make_unique<Resnet>(parameters, shape);
 }
 
 struct Batch {
@@ -672,7 +657,7 @@ Score Network::evaluate(const Examples& examples) {
 }
 
 std::string Network::weights() const {
-  return written(parts_->tensors(), describe({parts_->parameters, parts_->shape}));
+  return written(parts_->tensors(), describe(parts_->parameters, parts_->shape));
 }
 
 Result<void> Network::set_weights(std::string_view bytes) { return set(parts_->tensors(), bytes); }
@@ -685,7 +670,7 @@ Result<std::string> Network::script() const {
     model->weights[i].tensor.copy_(trained.weights[i].tensor);
   for (std::size_t i = 0; i < model->statistics.size(); ++i)
     model->statistics[i].tensor.copy_(trained.statistics[i].tensor);
-  return torch_script(*model, {parts_->parameters, parts_->shape});
+  return torch_script(*model, parts_->parameters, parts_->shape);
 }
 
 std::string Network::optimizer_state() const { return written(parts_->memory(), {}); }
