@@ -9,24 +9,9 @@
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/record.hpp"
 #include "agent/base/text.hpp"
+#include "agent/config/python_environment.hpp"
 #include "agent/config/reader.hpp"
 #include "agent/supervise/trainer.hpp"
-
-namespace spotter::config {
-
-// Reads it as a part of a record (base/record.hpp).
-wire::Wrong read_own(const wire::Json& json, PythonEnvironment& environment) {
-  std::string text;
-  if (auto wrong = wire::read_value(json, text); !wrong.empty() || text.empty()) return wrong;
-  auto parsed = parse_python_environment(text);
-  if (!parsed) return ": " + parsed.error().message;
-  environment = *std::move(parsed);
-  return {};
-}
-
-wire::Json shown_own(const PythonEnvironment& environment) { return to_text(environment); }
-
-}  // namespace spotter::config
 
 namespace spotter::supervise {
 namespace {
@@ -48,6 +33,8 @@ Result<void> check(const Spec& spec) {
   for (const auto* program : {&spec.sidecar, &spec.follower})
     if (!program->empty() && !program->front().starts_with('/'))
       return failure("spec: a program must begin with an absolute path");
+  if (auto kind = config::parse_python_environment(spec.environment_kind); !kind)
+    return failure("spec: \"environment_kind\": " + kind.error().message);
   if (spec.stop_signal < 0 || spec.stop_signal > SIGRTMAX)
     return failure("spec: 'stop_signal' must be a signal's number, or 0");
   for (const auto& [name, value] : spec.environment)
@@ -270,7 +257,8 @@ Found conda(const Spec& spec, std::string root, const Launch& launch) {
   const std::string scripts = found.root + "/etc/conda/activate.d/";
   for (const auto& file : names_in(scripts, fish ? ".fish" : ".sh"))
     found.activate += ". " + wire::shell_quoted(scripts + file) + "\n";
-  const std::string name = conda_name(found.root, spec.environment_kind.name == "base");
+  const std::string& kind = spec.environment_kind;
+  const std::string name = conda_name(found.root, kind == "conda base" || kind == "venv base");
   found.variables["CONDA_PREFIX"] = found.root;
   found.variables["CONDA_DEFAULT_ENV"] = name;
   found.variables["CONDA_PROMPT_MODIFIER"] = "(" + name + ") ";
@@ -290,8 +278,9 @@ Found conda(const Spec& spec, std::string root, const Launch& launch) {
 
 // What `conda activate` and `source bin/activate` would find.
 Result<Found> find_environment(const Spec& spec, const Launch& launch) {
-  const Kind kind = spec.environment_kind.kind;
-  const std::string& name = spec.environment_kind.name;
+  const auto wanted = TRY(config::parse_python_environment(spec.environment_kind));
+  const Kind kind = wanted.kind;
+  const std::string& name = wanted.name;
   if (kind == Kind::None) return Found{};
   const std::string home = value_of(spec.environment, "HOME", launch.account.home);
   const std::string& here = launch.working_directory;

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <map>
 
-#include "agent/config/python_environment.hpp"
 #include "agent/supervise/account.hpp"
 
 namespace spotter::supervise {
@@ -25,10 +24,10 @@ struct Spec {
                         // the last words, which the agent writes to the journal
   std::string own;      // names that the job itself gives: the Python environment's own variables
                         // replace the others
-  config::PythonEnvironment environment_kind;
-  std::string working_directory;  // absolute, must exist; empty: the user's home
-  std::string log_file;           // absolute; appended to; made with the user as its owner
-  int stop_signal = SIGTERM;      // sent to the trainer when the supervisor gets SIGTERM; 0: none
+  std::string environment_kind = "none";  // or "conda NAME", "venv PATH"
+  std::string working_directory;          // absolute, must exist; empty: the user's home
+  std::string log_file;                   // absolute; appended to; made with the user as its owner
+  int stop_signal = SIGTERM;  // sent to the trainer when the supervisor gets SIGTERM; 0: none
   std::string job;
   std::string lease;             // a file with its end (run_directory.hpp); empty: no such limit
   bool refuse_metadata = false;  // the instance's metadata service must not answer the trainer
@@ -38,8 +37,8 @@ struct Spec {
   std::vector<std::string> follower;   // the same (supervisor.cpp)
 };
 
-// A record (base/record.hpp); command, user and log_file are required, and the kind of environment
-// is its text, "conda NAME". A failure names the key, never a value.
+// A record (base/record.hpp); command, user and log_file are required. A failure names the key,
+// never a value.
 Result<Spec> parse_spec(std::string_view json);
 std::string to_json(const Spec& spec);
 

@@ -200,7 +200,7 @@ TEST_F(Surroundings, LeaveNoCoreFileOfTheSupervisorAndTheTrainersHardLimitAsItWa
 TEST_F(Surroundings, HoldTheVirtualEnvironmentEvenAfterTheProfileSetPath) {
   make_python(path("it's venv"));
   auto inside = spec("python; echo $VIRTUAL_ENV; ls / > /dev/null && echo ls");
-  inside.environment_kind = {config::PythonEnvironment::Kind::Venv, "it's venv"};
+  inside.environment_kind = "venv it's venv";
   started(inside);
   EXPECT_EQ(wait_for_end().exit_code, 0);
   EXPECT_EQ(log(), "python of " + path("it's venv") + "\n" + path("it's venv") + "\nls\n");
@@ -217,7 +217,7 @@ TEST_F(Surroundings, HoldWhatTheVenvsOwnScriptSays) {
   auto inside =
       spec("python; echo $VIRTUAL_ENV $OF_ITS_USER; case $PATH in *:/given) echo given;; esac");
   inside.environment.insert({"PATH", "/usr/bin:/bin:/given"});
-  inside.environment_kind = {config::PythonEnvironment::Kind::Venv, "moved"};
+  inside.environment_kind = "venv moved";
   started(inside);
   EXPECT_EQ(wait_for_end().exit_code, 0);
   EXPECT_EQ(log(), "python of " + path("moved") + "\n" + path("moved") + " yes, moved\ngiven\n");
@@ -226,7 +226,7 @@ TEST_F(Surroundings, HoldWhatTheVenvsOwnScriptSays) {
 TEST_F(Surroundings, HoldTheCondaEnvironment) {
   make_python(path("conda"));
   auto inside = spec("python; echo $CONDA_PREFIX");
-  inside.environment_kind = {config::PythonEnvironment::Kind::Conda, path("conda")};
+  inside.environment_kind = "conda " + path("conda");
   started(inside);
   wait_for_end();
   EXPECT_EQ(log(), "python of " + path("conda") + "\n" + path("conda") + "\n");
@@ -258,7 +258,7 @@ TEST_F(Surroundings, HoldAllThatActivatingDoes) {
                              {"OF_JOB", "job"},
                              {"PATH", "/usr/bin:/bin"}});
   inside.own = "OF_JOB ";
-  inside.environment_kind = {config::PythonEnvironment::Kind::Conda, "it's"};
+  inside.environment_kind = "conda it's";
   started(inside);
   EXPECT_EQ(wait_for_end().exit_code, 0);
   EXPECT_EQ(log(), "python of " + root + "\n" + root + " it's 1\ncuda1 p state state job [] []\n");
@@ -295,7 +295,7 @@ TEST_F(Surroundings, LeaveTheCondaEnvironmentThatTheShellIsIn) {
     auto inside = spec("echo $CONDA_SHLVL $CONDA_PREFIX_1 \"[$LEFT]\" $MINE $PATH");
     inside.environment["PATH"] = paths;
     for (const auto& [name, value] : each.given) inside.environment[name] = value;
-    inside.environment_kind = {config::PythonEnvironment::Kind::Conda, root};
+    inside.environment_kind = "conda " + root;
     std::filesystem::remove(log_file());
     started(inside);
     wait_for_end();
@@ -314,7 +314,7 @@ TEST_F(Surroundings, NameTheCondaEnvironmentAsCondaDoes) {
                                                        {path("root/../loose"), path("loose")}};
   for (const auto& [given, name] : names) {
     auto inside = spec("true");
-    inside.environment_kind = {config::PythonEnvironment::Kind::Conda, given};
+    inside.environment_kind = "conda " + given;
     const auto launch = prepare(inside);
     ASSERT_TRUE(launch) << launch.error().message;
     EXPECT_NE(launch->arguments.back().find("export CONDA_DEFAULT_ENV='" + name + "'\n"),
@@ -324,7 +324,6 @@ TEST_F(Surroundings, NameTheCondaEnvironmentAsCondaDoes) {
 }
 
 TEST_F(Surroundings, FindEnvironmentsWhereTheirToolsMakeThem) {
-  using Kind = config::PythonEnvironment::Kind;
   make_python(path("listed/deep"));
   make_python(path(".cache/pypoetry/virtualenvs/poem-extra-x1_Yz678-py3.12"));
   std::filesystem::create_directories(path(".conda"));
@@ -333,23 +332,23 @@ TEST_F(Surroundings, FindEnvironmentsWhereTheirToolsMakeThem) {
       << " # gone\n  - '~/my envs'\n  - $MAMBA_ROOT_PREFIX/more\nauto_activate_base: false\n";
   std::ofstream(path(".mambarc")) << "envs_path: [~/of mamba]\n";
   std::ofstream(path(".conda/environments.txt")) << "/no/deep\n" << path("listed/deep") << "\n";
-  const std::pair<config::PythonEnvironment, std::string> kinds[] = {
-      {{Kind::Conda, "micro"}, path("micromamba/envs/micro")},
-      {{Kind::Conda, "two"}, path(".local/share/mamba/envs/two")},
-      {{Kind::Conda, "given"}, path("root/envs/given")},
-      {{Kind::Conda, "~/mine"}, path("mine")},
-      {{Kind::Conda, "deep"}, path("listed/deep")},
-      {{Kind::Conda, "condarc"}, path("my envs/condarc")},
-      {{Kind::Conda, "more"}, path("root/more/more")},
-      {{Kind::Conda, "mambarc"}, path("of mamba/mambarc")},
-      {{Kind::Conda, "~/pixi"}, path("pixi/.pixi/envs/default")},
-      {{Kind::Venv, "pixi"}, path("pixi/.pixi/envs/default")},
-      {{Kind::Venv, "My_Poem.x"}, path(".cache/pypoetry/virtualenvs/my-poem-x-abcd-_12-py3.12")},
-      {{Kind::Venv, "pipenv"}, path(".local/share/virtualenvs/pipenv-Ab3_x")},
-      {{Kind::Venv, "project"}, path("project/.venv")},
-      {{Kind::Venv, "~/tilde"}, path("tilde")},
-      {{Kind::Venv, "3.12.4"}, path(".pyenv/versions/3.12.4")},
-      {{Kind::Venv, "poem"}, path(".cache/pypoetry/virtualenvs/poem-x1_Yz-py3.12")}};
+  const std::pair<std::string, std::string> kinds[] = {
+      {"conda micro", path("micromamba/envs/micro")},
+      {"conda two", path(".local/share/mamba/envs/two")},
+      {"conda given", path("root/envs/given")},
+      {"conda ~/mine", path("mine")},
+      {"conda deep", path("listed/deep")},
+      {"conda condarc", path("my envs/condarc")},
+      {"conda more", path("root/more/more")},
+      {"conda mambarc", path("of mamba/mambarc")},
+      {"conda ~/pixi", path("pixi/.pixi/envs/default")},
+      {"venv pixi", path("pixi/.pixi/envs/default")},
+      {"venv My_Poem.x", path(".cache/pypoetry/virtualenvs/my-poem-x-abcd-_12-py3.12")},
+      {"venv pipenv", path(".local/share/virtualenvs/pipenv-Ab3_x")},
+      {"venv project", path("project/.venv")},
+      {"venv ~/tilde", path("tilde")},
+      {"venv 3.12.4", path(".pyenv/versions/3.12.4")},
+      {"venv poem", path(".cache/pypoetry/virtualenvs/poem-x1_Yz-py3.12")}};
   for (const auto& [kind, root] : kinds) {
     make_python(root);
     std::filesystem::rename(root + "/bin/python", root + "/bin/python3");
@@ -362,17 +361,17 @@ TEST_F(Surroundings, FindEnvironmentsWhereTheirToolsMakeThem) {
     const auto path_of = std::ranges::find_if(
         variables, [](const std::string& it) { return it.starts_with("PATH="); });
     ASSERT_NE(path_of, variables.end());
-    EXPECT_TRUE(path_of->starts_with("PATH=" + root + "/bin:")) << kind.name << ": " << *path_of;
+    EXPECT_TRUE(path_of->starts_with("PATH=" + root + "/bin:")) << kind << ": " << *path_of;
   }
 }
 
 TEST_F(Surroundings, SayWhichEnvironmentIsMissing) {
   auto missing = spec("true");
-  missing.environment_kind = {config::PythonEnvironment::Kind::Venv, "/no/venv"};
+  missing.environment_kind = "venv /no/venv";
   EXPECT_EQ(start(directory(), missing).error().message,
             "there is no Python environment '/no/venv' with a bin/python; looked at /no/venv, "
             "/no/venv/.venv, /no/venv/.pixi/envs/default; make it: python3 -m venv /no/venv");
-  missing.environment_kind = {config::PythonEnvironment::Kind::Conda, "nowhere"};
+  missing.environment_kind = "conda nowhere";
   std::filesystem::create_directories(path("mamba/envs"));
   const std::string why = start(directory(), missing).error().message;
   EXPECT_TRUE(
@@ -415,7 +414,7 @@ TEST(SpecText, SurvivesTheTrip) {
   Spec spec{.command = "./train.sh 'a b'",
             .user = "ubuntu",
             .environment = {{"A", "1"}, {"B", "two\nlines"}},
-            .environment_kind = {config::PythonEnvironment::Kind::Conda, "torch"},
+            .environment_kind = "conda torch",
             .log_file = "/run/spotter/trainer.log",
             .stop_signal = 0,
             .job = "mnist"};

@@ -313,7 +313,7 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   spec.environment.emplace(kEvery, in_seconds(effect.checkpoint_every));
   spec.own = names_of(job_.trainer.secrets) + names_of(job_.trainer.env);
   spec.secrets = names_of(job_.trainer.secrets) + container_token;
-  spec.environment_kind = job_.trainer.environment;
+  spec.environment_kind = config::to_text(job_.trainer.environment);
   spec.working_directory = job_.home() + (job_.code ? "/code" : "");
   spec.log_file = log_file_of(job_, paths_.run_directory);
   spec.stop_signal = job_.trainer.stop_signal.value_or(0);
