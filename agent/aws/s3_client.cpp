@@ -1,5 +1,7 @@
 #include "agent/aws/s3_client.hpp"
 
+#include <algorithm>
+
 #include "agent/io/driver.hpp"
 
 namespace spotter::act {

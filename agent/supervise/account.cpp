@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 namespace spotter::supervise {
 namespace {
@@ -42,7 +44,14 @@ std::string name_of(gid_t group) {
 }  // namespace
 
 Result<Account> find_user(const std::string& name) {
+  errno = 0;
   const passwd* entry = getpwnam(name.c_str());
+  const int code = entry == nullptr ? errno : 0;
+  // Each of these says that there is none (getpwnam(3)).
+  const std::initializer_list<int> none{0, ENOENT, ESRCH, EBADF, EPERM};
+  if (std::ranges::find(none, code) == none.end())
+    return failure("cannot look up the user '" + name + "': " + std::strerror(code),
+                   "user-missing");
   if (entry == nullptr)
     return failure("there is no user '" + name + "' on this machine (trainer.user of job.yaml)",
                    "user-missing");

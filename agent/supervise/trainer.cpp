@@ -335,7 +335,8 @@ Result<pid_t> spawn_as_trainer(const Launch& launch, const Streams& streams, Bou
   if (trainer < 0) return failure("fork: " + std::string(std::strerror(errno)));
   report_out.close();
   // Exec closes the pipe.
-  const auto message = io::read_to_end(report_in.get(), 64U << 10).value_or("");
+  const auto message =
+      io::read_to_end(report_in.get(), 64U << 10).value_or("its report cannot be read");
   if (message.empty()) return trainer;
   waitpid(trainer, nullptr, 0);
   return failure(message);

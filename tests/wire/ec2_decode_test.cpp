@@ -166,6 +166,7 @@ TEST(Ec2Answer, TakesAllButFalseForAYes) {
   EXPECT_TRUE(decode<CreateTags>(answer("CreateTags", "<return>true</return>")));
   EXPECT_TRUE(decode<DeleteSnapshot>(answer("DeleteSnapshot", "<return>true</return>")));
   EXPECT_TRUE(decode<ModifyFleet>(answer("ModifyFleet", "<return>true</return>")));
+  EXPECT_TRUE(decode<TerminateInstances>(answer("TerminateInstances", "")));
 }
 
 TEST(Ec2Answer, ReadsSnapshots) {

@@ -146,7 +146,9 @@ std::vector<FleetFailure> read_cancellation(const Fields& fields, const Cancella
                       .code = error.text("code"),
                       .message = error.optional_text("message")});
   }
-  if (failed.empty() && fields.optional_items(names.successes).empty())
+  const auto ended = fields.optional_items(names.successes);
+  for (const Fields& item : ended) (void)item.name<FleetId>(names.id);  // notes one without
+  if (failed.empty() && ended.empty())
     fields.note(names.successes, "names no fleet, nor does the list of failures");
   return failed;
 }
