@@ -79,6 +79,45 @@ struct Fleet {
   friend bool operator==(const Fleet&, const Fleet&) = default;
 };
 
+// Storage that many instances see: an existing folder, NFS, EFS, or a folder of a machine reached
+// by ssh. Jobs share it: each has its own folder below `mount`, named after it. Or a bucket: then
+// the folder below `mount` is the working copy of this machine. A record (base/record.hpp), as it
+// is in a request to `spotter host`.
+struct Share {
+  static constexpr std::string_view keys =
+      "kind! mount_point! server path options access_point tls key known_hosts port region";
+  static constexpr bool is_closed = true;
+  enum class Kind : std::uint8_t { Folder, Nfs, Efs, Sshfs, S3 } kind = Kind::Folder;
+  std::string mount = "/mnt/spotter";  // where it is mounted; of a folder the folder itself
+  std::string server;                  // nfs: a host; efs: fs-... or a DNS name; sshfs: [user@]host
+  std::string path;                    // on the server
+  std::string options;                 // comma-separated: added to the defaults, or replacing one
+  std::string access_point;            // efs: fsap-...
+  bool tls = false;                    // efs
+  std::string key;                     // sshfs: the private key's file; empty: ssh's own choice
+  std::string known_hosts;             // sshfs: where the server's key is; empty: ssh's own files
+  std::uint16_t port = 22;             // sshfs
+  std::string region;                  // efs: for the DNS name of an id without mount.efs
+};
+constexpr std::array<std::string_view, 5> words_of(Share::Kind) {
+  return {"folder", "nfs", "efs", "sshfs", "s3"};
+}
+constexpr std::string_view to_text(Share::Kind kind) {
+  return words_of(kind)[static_cast<std::size_t>(kind)];
+}
+
+// One thing that `spotter prepare` copies onto the volume. A record, too.
+struct Source {
+  static constexpr std::string_view keys = "from! to! sha256 via";
+  static constexpr bool is_closed = true;
+  std::string from;    // s3://bucket/prefix | https://host/file | /a/folder
+  std::string to;      // a folder, relative to the mount
+  std::string sha256;  // of the file at a URL, lower case; empty: not compared
+  // The location at which a local folder is kept on its way to another machine, s3://bucket/key/;
+  // empty: nowhere.
+  std::string via;
+};
+
 // The metadata service's word for what will happen to the instance.
 enum class InterruptionAction : std::uint8_t { Terminate, Stop, Hibernate };
 

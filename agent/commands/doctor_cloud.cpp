@@ -327,18 +327,17 @@ Findings examine_storage(AwsCalls& calls, const config::Job& job, const DoctorSc
       findings.push_back(judge_data(calls, data));
     return findings;
   }
-  const config::Share& share = *job.storage.share;
-  if (job.storage.in_bucket()) return {{"storage", Verdict::Ok, config::describe(share), ""}};
+  if (job.storage.in_bucket()) return {{"storage", Verdict::Ok, config::describe(job.storage), ""}};
   const bool shared_out = job.claims || job.gang;
   if (scope.capacity.value_or(1) > 1 && !shared_out)
     return {{"storage", Verdict::Fail,
              std::to_string(*scope.capacity) + " instances at once would write to " +
-                 config::describe(share),
+                 config::describe(job.storage),
              "launch one, or let them share out the work: `claims: {at: s3://...}`"}};
   if (!shared_out)
-    return {{"storage", Verdict::Warn, config::describe(share) + ", and nothing locks it",
+    return {{"storage", Verdict::Warn, config::describe(job.storage) + ", and nothing locks it",
              "launch one instance at a time, or add `claims:`"}};
-  return {{"storage", Verdict::Ok, config::describe(share), ""}};
+  return {{"storage", Verdict::Ok, config::describe(job.storage), ""}};
 }
 
 Findings examine_places(AwsCalls& calls, const config::Job&, const DoctorScope& scope) {

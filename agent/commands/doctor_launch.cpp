@@ -502,8 +502,8 @@ Findings examine_fleet(AwsCalls& calls, const LaunchedJob& launched,
 }
 
 Findings examine_file_system(AwsCalls& calls, const config::Job& job, const DoctorScope& scope) {
-  if (!job.storage.share || job.storage.share->kind != config::Share::Kind::Efs) return {};
-  const config::Share& share = *job.storage.share;
+  if (!job.storage.share || job.storage.share->kind != Share::Kind::Efs) return {};
+  const Share& share = *job.storage.share;
   const std::string id = config::efs_file_system(share, calls.region().view());
   if (id.empty())
     return {{efs_check, Verdict::Warn,

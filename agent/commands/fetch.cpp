@@ -147,7 +147,7 @@ std::string nothing(const config::Job* job, const std::string& name) {
            "s3://bucket/prefix/` to its description (and run the commands of `spotter iam roles` "
            "again)" +
            (job->storage.share && !job->launch
-                ? ", or copy them from " + config::describe(*job->storage.share)
+                ? ", or copy them from " + config::describe(job->storage)
                 : ", and fetch it again");
   if (job != nullptr && job->storage.in_bucket())
     return "nothing of " + name + " is in " + wire::to_url(*job->kept_at()) +

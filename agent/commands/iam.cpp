@@ -71,10 +71,12 @@ void add_places(const config::Job& job, wire::IamValues& values) {
   add("checkpoint", trainers.checkpoints);
   add("gang", trainers.gang);
   Places prepared, sent;
-  for (const config::Source& source : job.prepare) {
+  for (const Source& source : job.prepare) {
     if (const auto where = wire::parse_s3_url(source.from)) prepared.push_back(*where);
-    if (source.via) prepared.push_back(*source.via);
-    if (source.via) sent.push_back(*source.via);
+    if (const auto via = wire::parse_s3_url(source.via)) {
+      prepared.push_back(*via);
+      sent.push_back(*via);
+    }
   }
   const bool sends = job.launch && job.launch->package.is_sent();
   if (sends) sent.push_back(wire::parse_s3_url(job.launch->package.source).value());
@@ -124,7 +126,7 @@ void add_volumes(const config::Job& job, wire::IamValues& values) {
 // Without the option iam EFS asks nobody who mounts: its file system's own policy decides.
 void add_file_system(const config::Job& job, const std::string& efs, wire::IamValues& values) {
   if (!job.storage.share) return;
-  const config::Share& share = *job.storage.share;
+  const Share& share = *job.storage.share;
   const std::string id = config::efs_file_system(share, values.one["region"]);
   if (id.empty()) return;
   const auto& shown = values.many["file-systems"] = {efs + "file-system/" + id};

@@ -41,21 +41,22 @@ bool is_there(const std::map<std::string, wire::ListedObject>& objects, const st
          found->second.modified > written;
 }
 
-Result<std::size_t> send(const config::Source& source, const std::atomic<bool>& stop) {
+Result<std::size_t> send(const Source& source, const std::atomic<bool>& stop) {
   const auto files = TRY(config::files_of(source.from));
   if (files.empty()) return failure("there is nothing in " + source.from);
+  const auto via = TRY(wire::parse_s3_url(source.via));
   s3::Client client({.environment = act::Environment::of_this_process()});
-  const auto listed = TRY(s3::list(client, *source.via));
+  const auto listed = TRY(s3::list(client, via));
   std::map<std::string, wire::ListedObject> objects;
   for (const wire::ListedObject& it : listed.objects) objects.emplace(it.key, it);
   std::vector<bucket::Wanted> missing;
   std::map<std::string, fs::path> paths;
   for (const auto& [name, path] : files) {
-    if (is_there(objects, source.via->key + name, path)) continue;
+    if (is_there(objects, via.key + name, path)) continue;
     missing.push_back({name, name, {}, {}});
     paths[name] = path;
   }
-  bucket::Bucket place(*source.via, {}, {.environment = act::Environment::of_this_process()});
+  bucket::Bucket place(via, {}, {.environment = act::Environment::of_this_process()});
   bucket::Sender sender(place, "", [&](const std::string& name) {
     return io::open_for_reading(paths[name]).map([](io::Descriptor file) {
       return checkpoint::Descriptor(file.release());
@@ -248,15 +249,15 @@ Result<int> prepare_remote(AwsCalls& calls, const config::Job& job, const Remote
   auto launched = TRY(of_input(launched_job(options.job, launch::Work::Prepare)));
   TRY(name_zones(calls, *launched.job.launch));
   TRY(of_input(check_preparer(calls, launched, options.type)));
-  for (const config::Source& source : job.prepare) {
+  for (const Source& source : job.prepare) {
     if (!source.from.starts_with('/')) continue;
-    if (!source.via)
+    if (source.via.empty())
       return mistake(
           "this is no EC2 instance: say by way of which place in S3 " + source.from +
           " goes to one (`via: s3://bucket/prefix`), or run this on an instance that has it");
     const auto sent = TRY(send(source, stop));
-    io::complain("prepare", std::to_string(sent) + " files of " + source.from + " are sent to " +
-                                wire::to_url(*source.via));
+    io::complain("prepare",
+                 std::to_string(sent) + " files of " + source.from + " are sent to " + source.via);
   }
   TRY(send_packages(launched.packages));
   TRY(prepare_there(calls, launched, options, stop));
@@ -289,7 +290,7 @@ Result<int> run(const RemoteOptions& options, const std::function<int(config::Jo
   auto job = TRY(job_here(options.job));
   if (job.storage.share && options.send.empty())
     return mistake(
-        "the job's storage is " + config::describe(*job.storage.share) +
+        "the job's storage is " + config::describe(job.storage) +
         (job.storage.in_bucket()
              ? ": nothing is to be prepared. Name the data in `channels:`, which reads it where "
                "it is in S3: what is elsewhere is brought there once, as by `aws s3 sync`"

@@ -364,10 +364,10 @@ Result<std::string> place_of_results(const config::Job& job) {
         "each experiment has a volume of its own (storage.ebs), which is not seen from here: mount "
         "them below one folder, as 0, 1, ..., and name that with --from");
   if (copies) return wire::to_url(*job.kept_at());
-  const bool plain = share->kind == config::Share::Kind::Folder;
+  const bool plain = share->kind == Share::Kind::Folder;
   return failure("there is no folder " + folder.string() + " here: " +
                  (plain ? "nothing of this sweep has run on it, or it is another machine's"
-                        : config::describe(*share) + " is not mounted at " + share->mount +
+                        : config::describe(job.storage) + " is not mounted at " + share->mount +
                               ", or nothing of this sweep has run: mount it") +
                  "; or name another place with --from FOLDER or --from s3://...");
 }

@@ -467,11 +467,10 @@ void check_together(Reader& reader, Job& job, const Environment& environment) {
 std::string whole_name(const Storage& storage) {
   if (!storage.share && storage.ebs.tag.key.empty()) return {};
   if (!storage.share) return storage.ebs.tag.key + "=" + storage.ebs.tag.value;
-  constexpr const char* kinds[] = {"folder", "nfs", "efs", "sshfs", "s3"};
   const Share& share = *storage.share;
-  const std::string kind = kinds[static_cast<std::size_t>(share.kind)];
+  const std::string kind(to_text(share.kind));
   if (share.kind == Share::Kind::Folder) return kind + ":" + share.mount;
-  if (share.kind == Share::Kind::S3) return kind + ":" + wire::to_url(share.bucket);
+  if (share.kind == Share::Kind::S3) return kind + ":" + wire::to_url(storage.bucket);
   const std::string inside = share.access_point.empty() ? "" : "#" + share.access_point;
   return kind + ":" + share.server + share.path + inside;
 }

@@ -38,23 +38,6 @@ struct EbsStorage {
   std::optional<Duration> consistency_bound;  // none: the policy's 30 s
 };
 
-// Storage that many instances see: an existing folder, NFS, EFS, or a folder of a machine reached
-// by ssh. Jobs share it: each has its own folder below `mount`, named after it. Or a bucket: then
-// the folder below `mount` is the working copy of this machine.
-struct Share {
-  enum class Kind : std::uint8_t { Folder, Nfs, Efs, Sshfs, S3 } kind = Kind::Folder;
-  std::string mount = "/mnt/spotter";  // where it is mounted; of a folder the folder itself
-  std::string server;                  // nfs: a host; efs: fs-... or a DNS name; sshfs: [user@]host
-  std::string path;                    // on the server
-  std::string options;                 // comma-separated: added to the defaults, or replacing one
-  std::string access_point;            // efs: fsap-...
-  bool tls = false;                    // efs
-  std::string key;                     // sshfs: the private key's file; empty: ssh's own choice
-  std::string known_hosts;             // sshfs: where the server's key is; empty: ssh's own files
-  std::uint16_t port = 22;             // sshfs
-  wire::S3Location bucket;             // s3: the key ends with a slash, or is empty
-};
-
 // A read-only volume, made in each zone from one snapshot. The snapshot is the user's, and has the
 // trainer's data on a disk without partitions.
 struct DataVolume {
@@ -70,6 +53,7 @@ struct DataVolume {
 struct Storage {
   EbsStorage ebs;
   std::optional<Share> share;    // in place of the volume
+  wire::S3Location bucket;       // of Share::Kind::S3; the key ends with a slash, or is empty
   std::vector<DataVolume> data;  // beside the volume or share
 
   bool in_bucket() const { return share && share->kind == Share::Kind::S3; }
@@ -169,15 +153,6 @@ struct Notify {
   std::optional<SecretReference> webhook;  // a URL, which is all that is needed to post there
   std::string topic;                       // of SNS: its ARN; empty: none
   std::vector<std::string> on{"notice", "resumed", "finished", "failed"};
-};
-
-// One thing that `spotter prepare` copies onto the volume.
-struct Source {
-  std::string from;    // s3://bucket/prefix | https://host/file | /a/folder
-  std::string to;      // a folder, relative to the mount
-  std::string sha256;  // of the file at a URL, lower case; empty: not compared
-  // The location at which a local folder is kept on its way to another machine; empty: nowhere.
-  std::optional<wire::S3Location> via;  // the key ends with a slash, or is empty
 };
 
 inline constexpr const char* results_folder = "results";  // below what is published
@@ -331,8 +306,7 @@ struct Job {
   std::optional<wire::S3Location> headed_at() const { return in_bucket("heads/"); }
   std::optional<wire::S3Location> in_bucket(const std::string& which) const {
     if (!storage.in_bucket()) return std::nullopt;
-    const wire::S3Location& bucket = storage.share->bucket;
-    return wire::S3Location{bucket.bucket, bucket.key + which + folder() + "/"};
+    return wire::S3Location{storage.bucket.bucket, storage.bucket.key + which + folder() + "/"};
   }
   // Each experiment has a place of its own below `checkpoints.s3`.
   std::optional<wire::S3Location> checkpoints_in_s3() const {
@@ -407,9 +381,8 @@ Result<Job> read_job(const std::string& path, const Environment& environment);
 // `PATH:LINE:COLUMN: message`, one a line, each with its newline.
 std::string describe(const std::vector<Problem>& problems, std::string_view path);
 
-std::string_view to_text(Share::Kind kind);  // "folder", "nfs", "efs", "sshfs"
-// Text for a person: "/mnt/share (sshfs of user@host:/opt/host)".
-std::string describe(const Share& share);
+// Text for a person: "/mnt/share (sshfs of user@host:/opt/host)". REQUIRES: it is a share.
+std::string describe(const Storage& storage);
 // The id of its file system at EFS, if storage.efs.id is that or its own DNS name in this region.
 std::string efs_file_system(const Share& share, std::string_view region);
 // The value of one of its options ("" for one without); nothing: it is not given.

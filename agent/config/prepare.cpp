@@ -53,7 +53,10 @@ Result<std::string> parse_to(std::string_view text) {
 }
 const Scalar<std::string> to{"a folder on the volume, such as data", parse_to};
 
-const Scalar<wire::S3Location> via{"where in S3, such as s3://bucket/prefix", parse_s3_prefix};
+Result<std::string> parse_via(std::string_view text) {
+  return parse_s3_prefix(text).map(wire::to_url);
+}
+const Scalar<std::string> via{"where in S3, such as s3://bucket/prefix", parse_via};
 
 Reader::Fields source_fields(Reader& reader, Source& source) {
   return {{"from", required, reader.expanded(source.from, from)},
@@ -91,7 +94,7 @@ void read_prepare(Reader& reader, const Node& node, const std::string& path,
     if (source.from.starts_with("http://") && source.sha256.empty())
       reader.problem(node.items[i], here + ".from",
                      "anybody on the way can change it: https://, or say its sha256");
-    if (source.via && !source.from.starts_with('/'))
+    if (!source.via.empty() && !source.from.starts_with('/'))
       reader.problem(node.items[i], here + ".via", "is the way of a folder of this machine");
   }
 }

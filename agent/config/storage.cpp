@@ -174,9 +174,9 @@ Reader::Take bucket(Reader& reader, Storage& storage, const Environment& environ
     share.kind = Share::Kind::S3;
     share.mount = default_cache(environment);
     if (node.kind == Node::Kind::Text)
-      return reader.expanded(share.bucket, home_prefix)(node, path);
+      return reader.expanded(storage.bucket, home_prefix)(node, path);
     reader.map(node, path,
-               {{"at", required, reader.expanded(share.bucket, home_prefix)},
+               {{"at", required, reader.expanded(storage.bucket, home_prefix)},
                 {"cache", optional, reader.expanded(share.mount, folder_path)}});
   };
 }
@@ -212,15 +212,11 @@ void read_storage(Reader& reader, const Node& node, const std::string& path, Sto
                        std::to_string(node.keys.size()));
 }
 
-std::string_view to_text(Share::Kind kind) {
-  constexpr std::string_view words[] = {"folder", "nfs", "efs", "sshfs", "s3"};
-  return words[static_cast<std::size_t>(kind)];
-}
-
-std::string describe(const Share& share) {
+std::string describe(const Storage& storage) {
+  const Share& share = *storage.share;
   if (share.kind == Share::Kind::Folder) return "the folder " + share.mount;
   if (share.kind == Share::Kind::S3)
-    return "the bucket " + wire::to_url(share.bucket) + " (" + share.mount + " here)";
+    return "the bucket " + wire::to_url(storage.bucket) + " (" + share.mount + " here)";
   return share.mount + " (" + std::string(to_text(share.kind)) + " of " + share.server +
          (share.path.empty() ? "" : ":" + share.path) + ")";
 }

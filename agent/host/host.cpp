@@ -50,12 +50,10 @@ void became_shorter(int) {
 
 // Fails for a place that is none in S3.
 Result<tier::Home> home_of(const verbs::Home& it) {
-  auto at = TRY(wire::parse_s3_url(it.at));
   std::signal(SIGBUS, became_shorter);
-  tier::Home home{it.folder, it.job,        it.checkpoints, it.files, it.folders, it.result,
-                  it.log,    std::move(at), it.epoch,       it.id,    {}};
-  home.s3.environment = Environment::of_this_process().with(it.identity);
-  return home;
+  return tier::Home{it,
+                    TRY(wire::parse_s3_url(it.at)),
+                    {.environment = Environment::of_this_process().with(it.identity)}};
 }
 
 fs::path checkpoints_of(const verbs::Verify& request) {
@@ -223,8 +221,7 @@ struct Host {
   }
   json operator()(const verbs::KeepHome& it) const {
     const auto home = work::home_of(it.home);
-    const auto kept = home ? tier::keep(*home, {it.committed, it.whole, it.trims})
-                           : tl::unexpected<Error>(home.error());
+    const auto kept = home ? tier::keep(*home, it) : tl::unexpected<Error>(home.error());
     if (!kept) return failed(kept.error());
     return {{"ok", true},
             {"manifest", kept->manifest},

@@ -32,7 +32,7 @@ using OrderedJson = nlohmann::ordered_json;
 using data::Descriptor;
 
 struct Filled {
-  config::Source source;
+  Source source;
   std::size_t files = 0;
   std::size_t fetched = 0;  // of them, now
   std::uint64_t bytes = 0;  // that came, now
@@ -40,40 +40,31 @@ struct Filled {
 
 constexpr std::size_t memory = 192U << 20;  // the cheapest instances have half a GiB
 
-Result<std::vector<config::Source>> sources_of(const Fill& request) {
-  std::vector<config::Source> sources;
-  for (const verbs::Source& it : request.sources) {
-    config::Source& source = sources.emplace_back(config::Source{it.from, it.to, it.sha256, {}});
-    if (it.via.empty()) continue;
-    source.via = TRY(wire::parse_s3_url(it.via));
-  }
-  return sources;
-}
-
 // Its location in S3: by its own word, or because the machine that has the folder sent it there.
-std::optional<wire::S3Location> place_in_s3(const config::Source& source) {
+std::optional<wire::S3Location> place_in_s3(const Source& source) {
   if (const auto where = wire::parse_s3_url(source.from)) return *where;
   std::error_code error;
-  return source.via && !fs::exists(source.from, error) ? source.via : std::nullopt;
+  const auto via = wire::parse_s3_url(source.via);
+  return via && !fs::exists(source.from, error) ? std::optional(*via) : std::nullopt;
 }
 
-bool is_s3(const config::Source& source) { return place_in_s3(source).has_value(); }
-bool is_web(const config::Source& source) { return source.from.starts_with("http"); }
+bool is_s3(const Source& source) { return place_in_s3(source).has_value(); }
+bool is_web(const Source& source) { return source.from.starts_with("http"); }
 
 // The downloader keeps what is not yet whole there, beside the folder: only root can make it.
-fs::path partials_of(const config::Source& source) {
+fs::path partials_of(const Source& source) {
   const fs::path to(source.to);
   return to.parent_path() / (".spotter-" + to.filename().string());
 }
 
 // The record of a source's files; each source has its own, so that none is taken for another's.
-fs::path state_of(const Fill& request, const config::Source& source) {
+fs::path state_of(const Fill& request, const Source& source) {
   const std::string id = wire::sha256_hex(source.from + "\n" + source.to).substr(0, 16);
   return fs::path(request.mount_point) / ".spotter/prepare" / id;
 }
 
 // A trainer that had the volume may have left anything below it: no link is followed.
-Result<void> make_state(const Fill& request, const config::Source& source, const User& user) {
+Result<void> make_state(const Fill& request, const Source& source, const User& user) {
   const fs::path state = state_of(request, source);
   auto at = io::SafeDirectory::open(request.mount_point);
   for (const auto& part : state.lexically_relative(request.mount_point))
@@ -104,7 +95,7 @@ Result<io::Descriptor> lock_out_others(const Fill& request, const Stopping& stop
 }
 
 // Listed each time: what has come to the bucket since is to come here, too.
-Result<Filled> from_s3(const Fill& request, const config::Source& source, const fs::path& state,
+Result<Filled> from_s3(const Fill& request, const Source& source, const fs::path& state,
                        const Stopping& stop) {
   const auto where = place_in_s3(source);
   const fs::path to = fs::path(request.mount_point) / source.to;
@@ -124,7 +115,7 @@ Result<Filled> from_s3(const Fill& request, const config::Source& source, const 
   return Filled{source, done.front().files, done.front().fetched, done.front().bytes};
 }
 
-Result<Filled> from_web(const Fill& request, const config::Source& source, const fs::path& state,
+Result<Filled> from_web(const Fill& request, const Source& source, const fs::path& state,
                         const Stopping& stop) {
   data::WebFile file;
   file.url = source.from;
@@ -137,9 +128,8 @@ Result<Filled> from_web(const Fill& request, const config::Source& source, const
 
 // Also where the downloader keeps what is not yet whole. The user's; those that are there stay as
 // they are.
-Result<void> make_folders(const Fill& request, const std::vector<config::Source>& all,
-                          const User& user) {
-  for (const config::Source& source : all) {
+Result<void> make_folders(const Fill& request, const User& user) {
+  for (const Source& source : request.sources) {
     std::vector<fs::path> folders{source.to};
     if (is_s3(source)) folders.push_back(partials_of(source));
     for (const fs::path& folder : folders) {
@@ -154,7 +144,7 @@ Result<void> make_folders(const Fill& request, const std::vector<config::Source>
 }
 
 // The folder stays if something is left in it; the next time goes on with that.
-void remove_partials(const Fill& request, const config::Source& source) {
+void remove_partials(const Fill& request, const Source& source) {
   const auto root = io::SafeDirectory::open(request.mount_point);
   if (root) (void)root->remove_folder(partials_of(source));
 }
@@ -196,7 +186,7 @@ tl::unexpected<Error> wrong(const fs::path& path) {
 // file, and not to a folder.
 class Copy {
  public:
-  Copy(const config::Source& source, std::string to, std::string ledger, const User& user,
+  Copy(const Source& source, std::string to, std::string ledger, const User& user,
        const Stopping& stop)
       : to_(std::move(to)), ledger_(std::move(ledger)), user_(user), stop_(stop), filled_{source} {}
 
@@ -296,7 +286,7 @@ class Copy {
   Filled filled_;
 };
 
-Result<Filled> bring(const Fill& request, const config::Source& source, const User& user,
+Result<Filled> bring(const Fill& request, const Source& source, const User& user,
                      const Stopping& stop) {
   const fs::path state = state_of(request, source);
   TRY(make_state(request, source, user));
@@ -312,12 +302,11 @@ Result<Filled> bring(const Fill& request, const config::Source& source, const Us
 Result<std::vector<std::string>> fill(const Fill& request, const Stopping& stop) {
   const auto user = act::host::find_user(request.user);
   if (!user) return failure(user.error().message);
-  const auto sources = TRY(sources_of(request));
   const auto alone = TRY(lock_out_others(request, stop));
-  TRY(make_folders(request, sources, *user));
+  TRY(make_folders(request, *user));
   std::vector<Filled> filled;
   std::vector<std::string> said;
-  for (const config::Source& source : sources) {
+  for (const Source& source : request.sources) {
     const Filled& one = filled.emplace_back(TRY(bring(request, source, *user, stop)));
     said.push_back(source.to + " has " + std::to_string(one.files) + " files of " + source.from +
                    ", " + std::to_string(one.fetched) + " of them fetched now, " +

@@ -24,14 +24,17 @@ namespace spotter::act::host {
 namespace {
 
 // A bucket has its folder of working copies on this machine, which is made.
-bool is_folder(const verbs::Share& share) { return share.kind == "folder" || share.kind == "s3"; }
+bool is_folder(const Share& share) {
+  return share.kind == Share::Kind::Folder || share.kind == Share::Kind::S3;
+}
 
 // mount.efs with TLS shows the tunnel's own end as the source.
-bool is_same(const verbs::Share& share, const MountEntry& entry) {
+bool is_same(const Share& share, const MountEntry& entry) {
   const std::string source = share.server + ":" + share.path;
-  if (share.kind == "sshfs") return entry.filesystem == "fuse.sshfs" && entry.source == source;
+  if (share.kind == Share::Kind::Sshfs)
+    return entry.filesystem == "fuse.sshfs" && entry.source == source;
   const bool nfs = entry.filesystem.substr(0, 3) == "nfs";
-  return nfs && (share.kind == "efs" || entry.source == source);
+  return nfs && (share.kind == Share::Kind::Efs || entry.source == source);
 }
 
 bool has_program(const char* name) {
@@ -40,7 +43,7 @@ bool has_program(const char* name) {
 
 // sshfs says no more than "Connection reset by peer": ssh itself says why. Its options are those
 // that begin with a capital.
-std::string why_not(const verbs::Share& share, const std::vector<std::string>& command,
+std::string why_not(const Share& share, const std::vector<std::string>& command,
                     const std::string& words, const std::map<std::string, std::string>& variables) {
   ToolRequest ssh{.argv = {"ssh", "-p", std::to_string(share.port)}, .environment = variables};
   std::istringstream options(command.back());
@@ -55,8 +58,8 @@ std::string why_not(const verbs::Share& share, const std::vector<std::string>& c
   return last_words(*asked);
 }
 
-Result<void> mount(const verbs::Share& share, const User& user) {
-  TRY(make_directories(share.mount_point, "mount-failed"));
+Result<void> mount(const Share& share, const User& user) {
+  TRY(make_directories(share.mount, "mount-failed"));
   const bool shown_to_all = ::geteuid() != user.uid;
   const auto command =
       TRY(mount_command(share, user.uid, user.gid, shown_to_all, has_program("mount.efs")));
@@ -64,7 +67,7 @@ Result<void> mount(const verbs::Share& share, const User& user) {
   if (const char* home = std::getenv("HOME")) tool.environment["HOME"] = home;
   if (const char* agent = std::getenv("SSH_AUTH_SOCK")) tool.environment["SSH_AUTH_SOCK"] = agent;
   tool.own_session = true;  // ssh and the file system's daemon stay
-  const bool sshfs = share.kind == "sshfs";
+  const bool sshfs = share.kind == Share::Kind::Sshfs;
   const auto done = TRY(run_tool(tool, sshfs ? "sshfs" : "nfs-common"));
   if (done.status == 0) return {};
   std::string words = last_words(done);
@@ -72,19 +75,19 @@ Result<void> mount(const verbs::Share& share, const User& user) {
   return tl::unexpected<Error>(mount_failure(share, words));
 }
 
-Result<bool> mount_unless_there(const verbs::Share& share, const User& user,
-                                const std::string& holder, ShareUse& use) {
-  const auto entry = mount_at(share.mount_point);
+Result<bool> mount_unless_there(const Share& share, const User& user, const std::string& holder,
+                                ShareUse& use) {
+  const auto entry = mount_at(share.mount);
   if (entry && !is_same(share, *entry)) {
     return fail("mount-point-busy", entry->source + " (" + entry->filesystem + ") is mounted on " +
-                                        share.mount_point +
+                                        share.mount +
                                         " already: unmount it, or name it as storage.folder");
   }
   if (!entry) {
     // The holders from before it went away use it again: the last of them unmounts.
     use.forget_mount();
     TRY(mount(share, user));
-    if (const auto now = mount_at(share.mount_point)) use.is_ours(*now);
+    if (const auto now = mount_at(share.mount)) use.is_ours(*now);
   }
   use.begin(holder);
   return entry.has_value();
@@ -106,20 +109,20 @@ Result<void> detach(const fs::path& name) {
   return fail("unmount-failed", last_words(done));
 }
 
-Result<bool> bring(const verbs::Share& share, const User& user, const std::string& holder) {
-  auto opened = TRY(ShareUse::open(share.mount_point));
+Result<bool> bring(const Share& share, const User& user, const std::string& holder) {
+  auto opened = TRY(ShareUse::open(share.mount));
   ShareUse& use = opened;
   auto already = mount_unless_there(share, user, holder, use);
   use.unlock();  // what follows may hang
-  if (!already || !is_dead(share.mount_point)) return already;
+  if (!already || !is_dead(share.mount)) return already;
   use.lock();
-  const auto entry = mount_at(share.mount_point);
+  const auto entry = mount_at(share.mount);
   if (entry && !use.is_by_us(*entry)) {
-    return fail("share-silent", share.mount_point +
+    return fail("share-silent", share.mount +
                                     " is mounted, but not connected any more, and it was not "
                                     "Spotter who mounted it: unmount it");
   }
-  if (const auto gone = detach(mount_name(share.mount_point)); entry && !gone)
+  if (const auto gone = detach(mount_name(share.mount)); entry && !gone)
     return tl::unexpected<Error>(gone.error());
   return mount_unless_there(share, user, holder, use);
 }
@@ -142,11 +145,11 @@ Result<io::SafeDirectory> make_home(const io::SafeDirectory& at, const std::stri
 }
 
 Result<io::SafeDirectory> open_home(const verbs::PrepareShare& request, const User& user) {
-  auto home = TRY(open_directory(request.share.mount_point));
+  auto home = TRY(open_directory(request.share.mount));
   const auto before = home.look(request.job);
   if (request.again && !before && before.error() == std::errc::no_such_file_or_directory) {
     return fail("folder-missing",
-                request.share.mount_point + "/" + request.job +
+                request.share.mount + "/" + request.job +
                     " was there, and is gone: is another disk, or none, in its place "
                     "on the server? To start over, start the agent again");
   }
@@ -182,7 +185,7 @@ Result<void> lay_out(const verbs::PrepareShare& request, const User& user, Prepa
     const AsUser as(user);
     TRY(check_formats(home.path(), request.directories));
   }
-  if (request.share.kind != "sshfs") {
+  if (request.share.kind != Share::Kind::Sshfs) {
     TRY(take_over(home, user));
     prepared.foreign = foreign_folder(home, request, user);
   }
@@ -203,7 +206,7 @@ Result<void> lay_out(const verbs::PrepareShare& request, const User& user, Prepa
 void put_on_disk(const verbs::PrepareShare& request, const Machine& machine, const User& user,
                  Prepared& prepared) {
   const fs::path folder =  // of all its experiments
-      fs::path(request.share.mount_point) / *fs::path(request.job).begin();
+      fs::path(request.share.mount) / *fs::path(request.job).begin();
   const auto made = make_cache(folder, machine, user);
   prepared.cache = made ? *made : made.error().message;
 }
@@ -262,14 +265,14 @@ constexpr const char* kNfsOptions =
 constexpr const char* kSshfsOptions =
     "reconnect,ServerAliveInterval=15,ServerAliveCountMax=3,ConnectTimeout=15,nosuid,nodev";
 
-std::string efs_name(const verbs::Share& share) {
+std::string efs_name(const Share& share) {
   if (share.server.find('.') != std::string::npos) return share.server;
   return share.server + ".efs." + share.region + "." +
          std::string(wire::partition_of(share.region).suffix);
 }
 
 // Plain NFS knows nothing of these.
-bool needs_mount_efs(const verbs::Share& share) {
+bool needs_mount_efs(const Share& share) {
   constexpr std::array<std::string_view, 3> its = {"az", "iam", "tls"};
   const Options own = split(share.options);
   return share.tls || !share.access_point.empty() ||
@@ -278,14 +281,14 @@ bool needs_mount_efs(const verbs::Share& share) {
          });
 }
 
-Result<std::vector<std::string>> efs_command(const verbs::Share& share, bool has_mount_efs) {
+Result<std::vector<std::string>> efs_command(const Share& share, bool has_mount_efs) {
   if (has_mount_efs) {
     std::string options = "_netdev,nosuid,nodev";
     if (share.tls || !share.access_point.empty()) options += ",tls";
     if (!share.access_point.empty()) options += ",accesspoint=" + share.access_point;
     return std::vector<std::string>{
-        "mount",          "-t", "efs", "-o", merge(options, share.options), share.server + ":/",
-        share.mount_point};
+        "mount",    "-t", "efs", "-o", merge(options, share.options), share.server + ":/",
+        share.mount};
   }
   if (needs_mount_efs(share)) {
     return fail("tool-missing",
@@ -298,17 +301,13 @@ Result<std::vector<std::string>> efs_command(const verbs::Share& share, bool has
                 "the region is not known: set AWS_REGION, or give the DNS name of " + share.server +
                     " as storage.efs.id");
   }
-  return std::vector<std::string>{"mount",
-                                  "-t",
-                                  "nfs4",
-                                  "-o",
-                                  merge(kNfsOptions, share.options),
-                                  efs_name(share) + ":/",
-                                  share.mount_point};
+  return std::vector<std::string>{
+      "mount",    "-t", "nfs4", "-o", merge(kNfsOptions, share.options), efs_name(share) + ":/",
+      share.mount};
 }
 
-std::vector<std::string> sshfs_command(const verbs::Share& share, std::uint32_t uid,
-                                       std::uint32_t gid, bool shown_to_all) {
+std::vector<std::string> sshfs_command(const Share& share, std::uint32_t uid, std::uint32_t gid,
+                                       bool shown_to_all) {
   std::string options = kSshfsOptions;
   // To the trainer every file is its own; what the server's account may not do, it still may not.
   options += ",default_permissions,uid=" + std::to_string(uid) + ",gid=" + std::to_string(gid);
@@ -318,12 +317,12 @@ std::vector<std::string> sshfs_command(const verbs::Share& share, std::uint32_t 
   options += ",BatchMode=yes,PasswordAuthentication=no,StrictHostKeyChecking=yes";
   if (!share.known_hosts.empty()) options += ",UserKnownHostsFile=" + share.known_hosts;
   if (!share.key.empty()) options += ",IdentityFile=" + share.key + ",IdentitiesOnly=yes";
-  return {"sshfs", share.server + ":" + share.path, share.mount_point,
+  return {"sshfs", share.server + ":" + share.path, share.mount,
           "-p",    std::to_string(share.port),      "-o",
           options};
 }
 
-std::string scan_advice(const verbs::Share& share) {
+std::string scan_advice(const Share& share) {
   const std::string host = share.server.substr(share.server.find('@') + 1);
   const std::string file =
       share.known_hosts.empty() ? "known_hosts of root's or the agent's user" : share.known_hosts;
@@ -367,20 +366,20 @@ std::string identity(const MountEntry& entry) {
 
 Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine& machine) {
   const auto user = TRY(find_user(request.user));
-  const verbs::Share& share = request.share;
+  const Share& share = request.share;
   Prepared prepared;
   // A cache may lie in a folder of the user's own, who could lead root elsewhere by a link.
   std::optional<AsUser> as;
   if (is_folder(share)) {
     std::error_code error;
-    if (share.kind == "s3") {
-      if (may_redirect(user, share.mount_point)) as.emplace(user);
+    if (share.kind == Share::Kind::S3) {
+      if (may_redirect(user, share.mount)) as.emplace(user);
       if (!request.cache.empty() && !as) put_on_disk(request, machine, user, prepared);
-      TRY(make_directories(share.mount_point));
+      TRY(make_directories(share.mount));
     }
-    if (!fs::is_directory(share.mount_point, error)) {
+    if (!fs::is_directory(share.mount, error)) {
       return fail("folder-missing",
-                  "there is no folder " + share.mount_point + ": make it, or mount what it is on");
+                  "there is no folder " + share.mount + ": make it, or mount what it is on");
     }
     prepared.already = true;
   } else {
@@ -388,9 +387,9 @@ Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine
     prepared.already = already;
   }
   TRY(lay_out(request, user, prepared));
-  TRY(probe_share(fs::path(share.mount_point) / request.job));
+  TRY(probe_share(fs::path(share.mount) / request.job));
   as.reset();
-  if (!request.cache.empty() && share.kind != "s3") {
+  if (!request.cache.empty() && share.kind != Share::Kind::S3) {
     const auto made = make_cache(request.cache, machine, user);
     prepared.cache = made ? *made : made.error().message;
   }
@@ -398,7 +397,7 @@ Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine
 }
 
 Result<bool> release_share(const verbs::ReleaseShare& request) {
-  const fs::path mount_point = request.share.mount_point;
+  const fs::path mount_point = request.share.mount;
   remove_link(request.link, mount_point / request.job);
   if (is_folder(request.share)) return false;
   auto opened = TRY(ShareUse::open(mount_point));
@@ -412,9 +411,9 @@ Result<bool> release_share(const verbs::ReleaseShare& request) {
   return true;
 }
 
-bool is_share_mounted(const verbs::Share& share) {
+bool is_share_mounted(const Share& share) {
   if (is_folder(share)) return true;
-  const auto entry = mount_at(share.mount_point);
+  const auto entry = mount_at(share.mount);
   return entry && is_same(share, *entry);
 }
 
@@ -457,22 +456,23 @@ Result<void> sync_tree(const fs::path& tree) {
   return sync_one(tree);
 }
 
-Result<std::vector<std::string>> mount_command(const verbs::Share& share, std::uint32_t uid,
+Result<std::vector<std::string>> mount_command(const Share& share, std::uint32_t uid,
                                                std::uint32_t gid, bool shown_to_all,
                                                bool has_mount_efs) {
-  if (share.kind == "sshfs") return sshfs_command(share, uid, gid, shown_to_all);
-  if (share.kind == "efs") return efs_command(share, has_mount_efs);
-  if (share.kind != "nfs") return fail("bad-request", "'" + share.kind + "' is not mounted");
+  if (share.kind == Share::Kind::Sshfs) return sshfs_command(share, uid, gid, shown_to_all);
+  if (share.kind == Share::Kind::Efs) return efs_command(share, has_mount_efs);
+  if (share.kind != Share::Kind::Nfs)
+    return fail("bad-request", "'" + std::string(to_text(share.kind)) + "' is not mounted");
   return std::vector<std::string>{"mount",
                                   "-t",
                                   "nfs4",
                                   "-o",
                                   merge(kNfsOptions, share.options),
                                   share.server + ":" + share.path,
-                                  share.mount_point};
+                                  share.mount};
 }
 
-Error mount_failure(const verbs::Share& share, const std::string& words) {
+Error mount_failure(const Share& share, const std::string& words) {
   const std::string& source = share.server;
   const std::string what = "cannot mount: " + words;
   if (says(words, {"REMOTE HOST IDENTIFICATION HAS CHANGED", "host key has changed"}))
@@ -484,14 +484,15 @@ Error mount_failure(const verbs::Share& share, const std::string& words) {
     return {"nobody vouched for the key of " + source + scan_advice(share), "host-key-unknown"};
   if (says(words, {"Permission denied", "access denied", "Operation not permitted",
                    "Too many authentication failures"}))
-    return {what + (share.kind == "sshfs" ? "; is the public part of storage.sshfs.key in the "
-                                            "server's authorized_keys?"
-                                          : "; does the server export it to this machine, and to "
-                                            "ports that are not root's (noresvport): `insecure` "
-                                            "in its exports, or resvport in the options here?"),
+    return {what + (share.kind == Share::Kind::Sshfs
+                        ? "; is the public part of storage.sshfs.key in the "
+                          "server's authorized_keys?"
+                        : "; does the server export it to this machine, and to "
+                          "ports that are not root's (noresvport): `insecure` "
+                          "in its exports, or resvport in the options here?"),
             "share-denied"};
   if (says(words, {"unknown filesystem type", "No such device"}))
-    return {what + "; the kernel or the image cannot mount " + share.kind +
+    return {what + "; the kernel or the image cannot mount " + std::string(to_text(share.kind)) +
                 ": install nfs-common, and use a kernel that has NFS",
             "tool-missing"};
   const bool silent =

@@ -13,12 +13,12 @@ namespace spotter::act::host {
 // https://docs.aws.amazon.com/efs/latest/ug/efs-mount-helper.html; sshfs(1), ssh_config(5).
 // `uid`, `gid`: of the trainer's user; `shown_to_all`: it is another than ours. Fails when
 // `has_mount_efs` is false and only mount.efs can do what is asked.
-Result<std::vector<std::string>> mount_command(const verbs::Share& share, std::uint32_t uid,
+Result<std::vector<std::string>> mount_command(const Share& share, std::uint32_t uid,
                                                std::uint32_t gid, bool shown_to_all,
                                                bool has_mount_efs);
 
 // The meaning of a mount tool's words. Pure.
-Error mount_failure(const verbs::Share& share, const std::string& words);
+Error mount_failure(const Share& share, const std::string& words);
 
 struct Prepared {
   static constexpr std::string_view keys = "- cache foreign id";
@@ -37,7 +37,7 @@ Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine
 Result<bool> release_share(const verbs::ReleaseShare& request);
 
 // Without touching the server: is the share mounted (a folder: always)?
-bool is_share_mounted(const verbs::Share& share);
+bool is_share_mounted(const Share& share);
 
 // Does the server answer, and has it room? A server that has none does not always say so:
 // over SFTP every refusal is the same "failure", which sshfs calls EIO.

@@ -128,7 +128,7 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   if (job.storage.share) {
     policy.storage =
         job.storage.in_bucket() ? decide::StorageKind::Bucket : decide::StorageKind::Share;
-    policy.place = ShortText<200>(config::describe(*job.storage.share));
+    policy.place = ShortText<200>(config::describe(job.storage));
   }
   policy.attempts_without_progress =
       static_cast<std::uint32_t>(job.on_failure.attempts_without_progress);

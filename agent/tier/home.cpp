@@ -24,7 +24,7 @@ class Bringing {
   Bringing(const Home& home, const io::SafeDirectory& folder)
       : home_(home),
         folder_(folder),
-        bucket_(home.at, home.job, home.s3),
+        bucket_(home.place, home.job, home.s3),
         kept_(kept_roots(home, folder)) {
     kept_.push_back(home.checkpoints);
   }
@@ -165,7 +165,7 @@ class Bringing {
       return !name.empty() && broken.contains(name);
     });
     if (!all.empty() && broken.size() == all.size())
-      return failure("all checkpoints in " + wire::to_url(home_.at) +
+      return failure("all checkpoints in " + home_.at +
                      " are torn: remove what lies below it to begin from scratch");
     return {};
   }
@@ -201,11 +201,11 @@ class Keeping {
   Keeping(const Home& home, const io::SafeDirectory& folder)
       : home_(home),
         folder_(folder),
-        bucket_(home.at, home.job, home.s3),
+        bucket_(home.place, home.job, home.s3),
         sender_(bucket_, std::to_string(home.epoch), opener(folder)) {}
 
-  Result<Kept> keep(const KeepRequest& request) {
-    const auto& [committed, whole, trims] = request;
+  Result<Kept> keep(const verbs::KeepHome& request) {
+    const auto& [described, committed, whole, trims] = request;
     TRY(learn(committed));
     const auto inventory = TRY(look_over(home_, folder_, whole));
     kept_.said = inventory.left_out;
@@ -381,7 +381,7 @@ std::optional<WantedCheckpoint> of_libspotter(const Home& home, const io::SafeDi
 // The newest two, and older ones that the trainer keeps for their metric.
 Result<void> look_at_library(const Home& home, const io::SafeDirectory& folder,
                              Inventory& inventory) {
-  const auto steps = TRY(checkpoint::steps_in(home.folder / home.checkpoints));
+  const auto steps = TRY(checkpoint::steps_in(fs::path(home.folder) / home.checkpoints));
   for (const std::uint64_t step : steps) {
     bool measured = false;
     auto one = of_libspotter(home, folder, step, measured);
@@ -447,7 +447,7 @@ Result<void> look_at_record(const Home& home, const io::SafeDirectory& folder,
 }
 
 // Epochs begin at 1 in each home: the number alone says nothing.
-std::string home_of_mark(const Home& home) { return wire::to_url(home.at) + " " + home.id; }
+std::string home_of_mark(const Home& home) { return home.at + " " + home.id; }
 
 // The mark of whichever home, as it is written.
 struct MarkRecord {
@@ -469,16 +469,16 @@ std::optional<MarkRecord> any_mark(const io::SafeDirectory& folder) {
 
 Result<Brought> bring(const Home& home, const std::string& manifest, std::uint32_t held) {
   const auto folder =
-      TRY(behind("cannot open " + home.folder.string(), io::SafeDirectory::open(home.folder)));
+      TRY(behind("cannot open " + home.folder, io::SafeDirectory::open(home.folder)));
   Bringing bringing(home, folder);
   auto brought = bringing.bring(manifest, held);
   if (brought) brought->requests = bringing.requests();
   return brought;
 }
 
-Result<Kept> keep(const Home& home, const KeepRequest& request) {
+Result<Kept> keep(const Home& home, const verbs::KeepHome& request) {
   const auto folder =
-      TRY(behind("cannot open " + home.folder.string(), io::SafeDirectory::open(home.folder)));
+      TRY(behind("cannot open " + home.folder, io::SafeDirectory::open(home.folder)));
   Keeping keeping(home, folder);
   auto kept = keeping.keep(request);
   if (kept) kept->requests = keeping.requests();

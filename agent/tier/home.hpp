@@ -12,21 +12,15 @@
 
 #include "agent/aws/s3/client.hpp"
 #include "agent/tier/results.hpp"
+#include "agent/wire/verbs.hpp"
 
 namespace spotter::tier {
 
-struct Home {
-  fs::path folder;             // the home here: the working copy
-  std::string job;             // whose it is: a manifest of another's is not taken
-  std::string checkpoints;     // their directory, relative to it
-  std::string files, folders;  // of a trainer without libspotter, as the guard has them
-  bool of_all() const { return files.empty() && folders.empty(); }
-  std::string result;       // the declared one, relative to it; empty: none
-  std::string log;          // of metrics, as guard::Where has it
-  wire::S3Location at;      // the key ends with a slash
-  std::uint32_t epoch = 0;  // that this session holds
-  std::string id;           // of the home, as its head has it
+struct Home : verbs::Home {
+  wire::S3Location place;  // what `at` says
   s3::Settings s3;
+  // True: checkpoints are all that is there, whatever their names.
+  bool of_all() const { return files.empty() && folders.empty(); }
 };
 
 struct Kept {
@@ -38,16 +32,8 @@ struct Kept {
   s3::Tally requests;
 };
 
-struct KeepRequest {
-  std::string committed;  // the manifest that the head names now; empty: none
-  bool whole = false;     // no trainer runs, and what changes under our hands is an error
-  // Removes first what no manifest needs any more, as far as this epoch and those before it sent
-  // it. False as long as the head may come to name another manifest that was sent before.
-  bool trims = true;
-};
-
 // Uploads what is not there yet. The committed checkpoints stay if no finished one could be taken.
-Result<Kept> keep(const Home& home, const KeepRequest& request);
+Result<Kept> keep(const Home& home, const verbs::KeepHome& request);
 
 struct Brought {
   std::uint64_t files = 0;

@@ -36,7 +36,7 @@ std::string mounts_on(const Verb& verb) {
         if constexpr (!V::traits.mounts)
           return {};
         else if constexpr (requires { it.share; })
-          return it.share.mount_point;
+          return it.share.mount;
         else
           return it.mount_point;
       },

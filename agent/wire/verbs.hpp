@@ -12,6 +12,7 @@
 #include <optional>
 #include <variant>
 
+#include "agent/base/names.hpp"
 #include "agent/base/result.hpp"
 #include "agent/wire/ledger.hpp"
 
@@ -104,22 +105,6 @@ struct Look {
 
 // --- a share
 
-// The fields that tell a share from others, and how it is mounted.
-struct Share {
-  static constexpr std::string_view keys =
-      "kind! mount_point! server path options access_point key known_hosts port tls region";
-  static constexpr bool is_closed = true;
-  std::string kind;         // "folder", "nfs", "efs", "sshfs"
-  std::string mount_point;  // of a folder the folder itself
-  std::string server;       // host, fs-id or DNS name, [user@]host
-  std::string path;         // on the server
-  std::string options;      // the user's: added to the defaults, or in the place of one
-  std::string access_point, key, known_hosts;
-  std::uint16_t port = 22;
-  bool tls = false;
-  std::string region;  // for the DNS name of an EFS id without mount.efs
-};
-
 struct PrepareShare {
   static constexpr Traits traits{.name = "prepare-share", .mounts = true, .leaves_processes = true};
   static constexpr std::string_view keys =
@@ -191,8 +176,10 @@ struct KeepHome {
   static constexpr std::string_view keys = "home! committed whole trims";
   Home home;
   std::string committed;  // the manifest that the head names; empty: none
-  bool whole = false;     // no trainer runs
-  bool trims = false;     // nothing else can be committed any more but what this sends
+  bool whole = false;     // no trainer runs, and what changes under our hands is an error
+  // Removes first what no manifest needs any more, as far as this epoch and those before it sent
+  // it. False as long as the head may come to name another manifest that was sent before.
+  bool trims = false;
 };
 
 // --- what is in a home
@@ -250,15 +237,6 @@ struct Checkout {
   std::string directory;
   std::string user;
   std::string token;  // empty: none. Goes only to the server of `repository`, over TLS
-};
-
-// One source of job.yaml (config::Source).
-struct Source {
-  static constexpr std::string_view keys = "from! to! sha256 via";
-  static constexpr bool is_closed = true;
-  std::string from, to;
-  std::string sha256;  // empty: not compared
-  std::string via;     // s3://bucket/key/; empty: none
 };
 
 struct Fill {

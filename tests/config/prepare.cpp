@@ -27,7 +27,7 @@ TEST(Prepare, TakesBucketsUrlsAndFolders) {
   EXPECT_EQ(job->prepare[0].to, "data/train");
   EXPECT_EQ(job->prepare[1].sha256, std::string(64, 'a'));
   EXPECT_EQ(job->prepare[2].from, "/home/me/set");
-  EXPECT_EQ(wire::to_url(job->prepare[2].via.value()), "s3://way/b/");
+  EXPECT_EQ(job->prepare[2].via, "s3://way/b/");
 }
 
 TEST(Prepare, IsRefusedWithWhatIsWrong) {

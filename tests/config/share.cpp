@@ -22,7 +22,7 @@ TEST(Share, IsAFolder) {
   EXPECT_EQ(job->storage.share->kind, Share::Kind::Folder);
   EXPECT_EQ(job->storage.mount(), "/data");
   EXPECT_EQ(job->home(), "/data/a") << "jobs share it, each has a folder of its own";
-  EXPECT_EQ(describe(*job->storage.share), "the folder /data");
+  EXPECT_EQ(describe(job->storage), "the folder /data");
 }
 
 TEST(Share, IsNfs) {
@@ -30,7 +30,7 @@ TEST(Share, IsNfs) {
   EXPECT_EQ(nfs.kind, Share::Kind::Nfs);
   EXPECT_EQ(nfs.mount, "/mnt/spotter");
   EXPECT_EQ(nfs.options, "nolock");
-  EXPECT_EQ(describe(nfs), "/mnt/spotter (nfs of files.example.com:/export)");
+  EXPECT_EQ(describe(Storage{{}, nfs, {}, {}}), "/mnt/spotter (nfs of files.example.com:/export)");
 }
 
 TEST(Share, IsABucketWithAFolderHere) {
@@ -41,8 +41,7 @@ TEST(Share, IsABucketWithAFolderHere) {
   EXPECT_EQ(*job->kept_at(), (wire::S3Location{"bucket", "jobs/homes/a/"}));
   EXPECT_EQ(*job->headed_at(), (wire::S3Location{"bucket", "jobs/heads/a/"}));
   EXPECT_EQ(share_of("s3: {at: s3://bucket, cache: /scratch}").mount, "/scratch");
-  EXPECT_EQ(describe(*job->storage.share),
-            "the bucket s3://bucket/jobs/ (/var/lib/spotter-homes here)");
+  EXPECT_EQ(describe(job->storage), "the bucket s3://bucket/jobs/ (/var/lib/spotter-homes here)");
   EXPECT_FALSE(parse_job(with_storage("folder: {path: /d}"), as_root)->kept_at());
 }
 

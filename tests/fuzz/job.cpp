@@ -87,8 +87,8 @@ std::string print(const config::Storage& storage) {
   return yaml;
 }
 
-std::string print(const config::Share& share) {
-  using Kind = config::Share::Kind;
+std::string print(const Share& share) {
+  using Kind = Share::Kind;
   std::string yaml = "storage:\n  " + std::string(to_text(share.kind)) + ":\n";
   const auto add = [&yaml](const char* key, const std::string& value) {
     if (!value.empty()) yaml += std::string("    ") + key + ": " + unexpanded(value) + "\n";
@@ -179,7 +179,7 @@ std::string print(const Job& job) {
 void sound(const Job& job) {
   const auto& mount = job.storage.mount();
   const auto& share = job.storage.share;
-  const bool folder = share && share->kind == config::Share::Kind::Folder;
+  const bool folder = share && share->kind == Share::Kind::Folder;
   if (share) {
     must(share->server.empty() || share->server[0] != '-', "a mount tool takes it for no option");
     must(share->options.find("StrictHostKeyChecking") == mount.npos, "keys are checked");

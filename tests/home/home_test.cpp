@@ -40,10 +40,10 @@ class Session {
     job_.name = "mine";
     job_.trainer.user = ::getpwuid(::geteuid())->pw_name;
     job_.trainer.inherits = true;
-    config::Share& share = job_.storage.share.emplace();
-    share.kind = config::Share::Kind::S3;
+    Share& share = job_.storage.share.emplace();
+    share.kind = Share::Kind::S3;
     share.mount = cache;
-    share.bucket = {"bucket", "jobs/"};
+    job_.storage.bucket = {"bucket", "jobs/"};
     job_.metrics.emplace().csv = "*/run?.csv";
     home_ = std::make_unique<Home>(Home::Parts{job_, aws_, local_, keys_, run_directory});
   }

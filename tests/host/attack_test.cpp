@@ -40,8 +40,8 @@ class Attack : public Directory {
     write("system/secret", "root's");
     fs::create_directories(share());
     ::setenv("SPOTTER_MOUNTS", (directory_ / "mounts").c_str(), 1);
-    request_.share.kind = "folder";
-    request_.share.mount_point = share();
+    request_.share.kind = Share::Kind::Folder;
+    request_.share.mount = share();
     request_.job = "mnist";
     request_.user = "nobody";
     request_.holder = directory_ / "run";
@@ -234,8 +234,8 @@ TEST_F(Attack, ALinkInThePlaceOfTheCacheLeadsRootNowhere) {
   const fs::path own = directory_ / "own";
   fs::create_directory(own);
   give(own, trainer_.uid);
-  request_.share.kind = "s3";
-  request_.share.mount_point = own / "cache/deep";
+  request_.share.kind = Share::Kind::S3;
+  request_.share.mount = own / "cache/deep";
   const auto laid = prepare_share(request_, {});
   ASSERT_TRUE(laid) << laid.error().message;
   EXPECT_EQ(status_of(own / "cache").st_uid, trainer_.uid) << "made with the user's rights";
@@ -243,9 +243,9 @@ TEST_F(Attack, ALinkInThePlaceOfTheCacheLeadsRootNowhere) {
 
   fs::remove_all(own / "cache");
   fs::create_directory_symlink(directory_ / "system", own / "cache");
-  request_.share.mount_point = own / "cache";
+  request_.share.mount = own / "cache";
   EXPECT_FALSE(prepare_share(request_, {}));
-  request_.share.mount_point = own / "cache/deep";
+  request_.share.mount = own / "cache/deep";
   EXPECT_FALSE(prepare_share(request_, {}));
   EXPECT_FALSE(fs::exists(directory_ / "system/mnist"));
   EXPECT_FALSE(fs::exists(directory_ / "system/deep"));

@@ -64,8 +64,8 @@ TEST_F(InstanceStore, ABlankDiskBecomesTheUsersCacheAndStaysItAfterAReboot) {
 
 TEST_F(InstanceStore, HasTheWorkingCopiesOfHomesInABucket) {
   verbs::PrepareShare request;
-  request.share.kind = "s3";
-  request.share.mount_point = directory_ / "cache";
+  request.share.kind = Share::Kind::S3;
+  request.share.mount = directory_ / "cache";
   request.job = "job";
   request.user = "nobody";
   request.directories = {"checkpoints", "cache"};
@@ -84,8 +84,8 @@ TEST_F(InstanceStore, HasTheWorkingCopiesOfHomesInABucket) {
 TEST_F(InstanceStore, HomesInABucketAreOnTheMachinesDiskWhereItHasNone) {
   fs::remove_all(directory_ / "sys/block/nvme1n1");
   verbs::PrepareShare request;
-  request.share.kind = "s3";
-  request.share.mount_point = directory_ / "cache";
+  request.share.kind = Share::Kind::S3;
+  request.share.mount = directory_ / "cache";
   request.job = "job";
   request.user = "nobody";
   request.cache = directory_ / "cache/job/cache";

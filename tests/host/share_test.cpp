@@ -22,12 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-verbs::Share nfs() {
-  verbs::Share request;
-  request.kind = "nfs";
+Share nfs() {
+  Share request;
+  request.kind = Share::Kind::Nfs;
   request.server = "files.example.com";
   request.path = "/export/jobs";
-  request.mount_point = "/mnt/share";
+  request.mount = "/mnt/share";
   return request;
 }
 
@@ -45,7 +45,7 @@ TEST(MountCommand, OfNfsHasTheOptionsThatAwsRecommends) {
 }
 
 TEST(MountCommand, OfNfsTakesTheUsersOptionsInThePlaceOfItsOwn) {
-  verbs::Share request = nfs();
+  Share request = nfs();
   request.options = "vers=3,softerr,timeo=100,resvport,nolock";
   EXPECT_EQ(line(mount_command(request, 1000, 1000, true, false)),
             "mount -t nfs4 -o rsize=1048576,wsize=1048576,retrans=2,nosuid,nodev,vers=3,softerr,"
@@ -53,8 +53,8 @@ TEST(MountCommand, OfNfsTakesTheUsersOptionsInThePlaceOfItsOwn) {
 }
 
 TEST(MountCommand, OfEfsByIdOrNameWithoutItsHelperIsNfs) {
-  verbs::Share request = nfs();
-  request.kind = "efs";
+  Share request = nfs();
+  request.kind = Share::Kind::Efs;
   request.path.clear();
   request.server = "fs-0123abcd";
   request.region = "eu-west-1";
@@ -70,8 +70,8 @@ TEST(MountCommand, OfEfsByIdOrNameWithoutItsHelperIsNfs) {
 }
 
 TEST(MountCommand, OfEfsWithAnAccessPointOrTlsNeedsItsHelper) {
-  verbs::Share request = nfs();
-  request.kind = "efs";
+  Share request = nfs();
+  request.kind = Share::Kind::Efs;
   request.server = "fs-0123abcd";
   request.access_point = "fsap-0123";
   EXPECT_EQ(line(mount_command(request, 0, 0, true, true)),
@@ -84,8 +84,8 @@ TEST(MountCommand, OfEfsWithAnAccessPointOrTlsNeedsItsHelper) {
 }
 
 TEST(MountCommand, OfEfsWithOptionsOfItsHelperIsNeverPlainNfs) {
-  verbs::Share request;
-  request.kind = "efs";
+  Share request;
+  request.kind = Share::Kind::Efs;
   request.server = "fs-0123abcd";
   request.region = "eu-west-1";
   for (const char* options : {"iam", "timeo=600,az=eu-west-1a", "tls"}) {
@@ -97,8 +97,8 @@ TEST(MountCommand, OfEfsWithOptionsOfItsHelperIsNeverPlainNfs) {
 }
 
 TEST(MountCommand, OfSshfsChecksTheServersKeyWhateverTheUserSays) {
-  verbs::Share request = nfs();
-  request.kind = "sshfs";
+  Share request = nfs();
+  request.kind = Share::Kind::Sshfs;
   request.server = "me@host";
   request.path = "/opt/host";
   request.key = "/etc/spotter/id";
@@ -117,7 +117,7 @@ TEST(MountCommand, OfSshfsChecksTheServersKeyWhateverTheUserSays) {
 }
 
 TEST(MountFailure, SaysWhatToDo) {
-  verbs::Share request = nfs();
+  Share request = nfs();
   const auto kind = [&](const char* words) { return mount_failure(request, words).kind; };
   EXPECT_EQ(kind("mount.nfs4: Connection timed out"), "share-silent");
   EXPECT_EQ(kind("mount.nfs4: Failed to resolve server x: Name or service not known"),
@@ -129,7 +129,7 @@ TEST(MountFailure, SaysWhatToDo) {
   EXPECT_NE(port.message.find("`insecure`"), std::string::npos) << port.message;
   EXPECT_EQ(kind("mount: unknown filesystem type 'nfs4'"), "tool-missing");
   EXPECT_EQ(kind("mount.nfs4: mounting x:/y failed, No such file or directory"), "mount-failed");
-  request.kind = "sshfs";
+  request.kind = Share::Kind::Sshfs;
   request.server = "me@host";
   request.known_hosts = "/etc/spotter/known_hosts";
   const auto unknown = mount_failure(request, "Host key verification failed.");
@@ -151,8 +151,8 @@ class FolderShare : public testing::Test {
     std::string pattern = fs::temp_directory_path() / "spotter-share-XXXXXX";
     place_ = ::mkdtemp(pattern.data());
     ::setenv("SPOTTER_MOUNTS", (place_ / "mounts").c_str(), 1);
-    request_.share.kind = "folder";
-    request_.share.mount_point = place_ / "shared";
+    request_.share.kind = Share::Kind::Folder;
+    request_.share.mount = place_ / "shared";
     request_.job = "mnist";
     const passwd* self = ::getpwuid(::geteuid());
     ASSERT_NE(self, nullptr);

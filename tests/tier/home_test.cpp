@@ -26,10 +26,9 @@ class HomeInS3 : public ::testing::Test {
 
   Home home(const std::string& machine, std::uint32_t epoch) {
     fs::create_directories(root_ / machine);
-    Home home{root_ / machine,           "mine", "checkpoints", "", "", "", "",
-              {"bucket", "homes/mine/"}, epoch,  id_,           {}};
-    home.s3 = s3_test::settings_for(server_);
-    return home;
+    const verbs::Home its{root_ / machine,           "mine", "checkpoints", {}, {}, {}, {},
+                          "s3://bucket/homes/mine/", epoch,  id_,           {}};
+    return {its, {"bucket", "homes/mine/"}, s3_test::settings_for(server_)};
   }
   void brought(const std::string& machine, std::uint32_t epoch, const std::string& manifest,
                std::uint32_t held = 0) {
@@ -39,7 +38,7 @@ class HomeInS3 : public ::testing::Test {
   }
   std::string kept(const std::string& machine, std::uint32_t epoch, const std::string& committed,
                    bool whole = false) {
-    const auto done = keep(home(machine, epoch), {committed, whole});
+    const auto done = keep(home(machine, epoch), {{}, committed, whole, true});
     EXPECT_TRUE(done) << done.error().message;
     if (done) sent_ = done->sent;
     return done ? done->manifest : "";
@@ -223,7 +222,7 @@ TEST_F(HomeInS3, KeepsWhatIsCommittedWhenTheTrainerRemovesWhatIsBeingCopied) {
   save("one", 20);
   fs::remove_all(root_ / "one/checkpoints/step-000000000010");
   fs::remove(root_ / "one/checkpoints/step-000000000020/weights");  // it was listed a moment ago
-  const auto done = keep(home("one", 1), {first, false});
+  const auto done = keep(home("one", 1), {{}, first, false, true});
   ASSERT_TRUE(done) << done.error().message;
   EXPECT_EQ(done->newest, 10);
   EXPECT_EQ(done->said.size(), 1U);
@@ -319,14 +318,14 @@ TEST_F(HomeInS3, IsNotSaidToBeKeptWhenS3TakesNothing) {
     if (request.method != "PUT") return std::nullopt;
     return s3_test::refusal(403, "AccessDenied");
   });
-  const auto done = keep(home("one", 1), {"", false});
+  const auto done = keep(home("one", 1), {{}, "", false, true});
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().kind, "s3-refused");
   server_.refuse([](const s3_test::Request& request) -> std::optional<s3_test::Reply> {
     if (request.method != "PUT") return std::nullopt;
     return s3_test::refusal(503, "SlowDown");
   });
-  const auto later = keep(home("one", 1), {"", false});
+  const auto later = keep(home("one", 1), {{}, "", false, true});
   ASSERT_FALSE(later);
   EXPECT_EQ(later.error().kind, "s3");
 }
@@ -339,7 +338,7 @@ TEST_F(HomeInS3, WhatMayStillBeCommittedStaysInTheBucket) {
   const std::string late = kept("one", 1, first);  // the head may come to name it
   brought("one", 1, first, 1);
   save("one", 3);
-  const auto next = keep(home("one", 1), {first, false, false});
+  const auto next = keep(home("one", 1), {{}, first, false, false});
   ASSERT_TRUE(next) << next.error().message;
   brought("two", 2, late);
   EXPECT_EQ(steps("two"), std::vector<std::uint64_t>{2});

@@ -14,8 +14,9 @@ using namespace std::chrono_literals;
 using wire::Json;
 
 // No field has its default: what a table of fields forgets would not come back.
-const Share share{"sshfs", "/mnt/s", "me@host", "/x", "vers=3",   "fsap-1",
-                  "/k",    "/h",     2222,      true, "eu-west-1"};
+const Share share{Share::Kind::Sshfs, "/mnt/s", "me@host", "/x", "vers=3",
+                  "fsap-1",           true,     "/k",      "/h", 2222,
+                  "eu-west-1"};
 
 // One by one: of a list of them all the compiler makes minutes of work.
 std::vector<Verb> make_all() {

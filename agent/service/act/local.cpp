@@ -101,7 +101,7 @@ verbs::Request Local::in_home(verbs::Verb verb) const {
 
 asio::awaitable<Local::Work> Local::run(verbs::Request wanted, Duration limit) {
   if (job_.storage.share && hanging_ && verbs::traits_of(wanted.verb).touches_share) {
-    const std::string silent = config::describe(*job_.storage.share) + " does not answer";
+    const std::string silent = config::describe(job_.storage) + " does not answer";
     co_return Work{{}, EffectFailed{Failure::ShareSilent, false, decide::Detail(silent)}};
   }
   io::ProcessRequest request;
@@ -361,10 +361,8 @@ Local::Answer Local::on(decide::FillVolume effect, Duration limit) {
     co_return EffectFailed{Failure::Missing, false,
                            "none of the files that are asked for is on it"};
   }
-  verbs::Fill verb{
-      job_.name.str(), effect.volume.str(), job_.storage.ebs.mount, job_.trainer.user, {}};
-  for (const config::Source& it : job_.prepare)
-    verb.sources.push_back({it.from, it.to, it.sha256, it.via ? wire::to_url(*it.via) : ""});
+  verbs::Fill verb{job_.name.str(), effect.volume.str(), job_.storage.ebs.mount, job_.trainer.user,
+                   job_.prepare};
   auto running = run({std::move(verb), {}}, limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
@@ -411,20 +409,10 @@ verbs::Request Local::as_trainer(verbs::Verb verb) const {
   return {std::move(verb), job_.trainer.user};
 }
 
-verbs::Share Local::of_job() const {
-  const config::Share& share = *job_.storage.share;
-  const char* region = std::getenv("AWS_REGION");
-  return {.kind = std::string(config::to_text(share.kind)),
-          .mount_point = share.mount,
-          .server = share.server,
-          .path = share.path,
-          .options = share.options,
-          .access_point = share.access_point,
-          .key = share.key,
-          .known_hosts = share.known_hosts,
-          .port = share.port,
-          .tls = share.tls,
-          .region = region == nullptr ? "" : region};
+Share Local::of_job() const {
+  Share share = *job_.storage.share;
+  if (const char* region = std::getenv("AWS_REGION")) share.region = region;
+  return share;
 }
 
 Local::Answer Local::on(decide::PrepareShare, Duration limit) {
@@ -604,10 +592,9 @@ asio::awaitable<void> ShareWatch::ask() {
     local_.hanging_ = true;
     said(place_ + " does not answer: whatever touches it waits");
   });
-  const config::Share& share = *local_.job().storage.share;
+  const Share& share = *local_.job().storage.share;
   // It checks nothing where nothing is mounted; without a mount point it always does.
-  const bool folder =
-      share.kind == config::Share::Kind::Folder || share.kind == config::Share::Kind::S3;
+  const bool folder = share.kind == Share::Kind::Folder || share.kind == Share::Kind::S3;
   io::ProcessRequest request;
   request.argv = {local_.program_, "host"};
   request.stdin_text =

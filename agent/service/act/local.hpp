@@ -113,7 +113,7 @@ class Local {
   Answer carry_out(verbs::Request wanted, Duration limit, decide::Happening done);
 
   std::string link() const { return job_.sagemaker ? job_.sagemaker->link : std::string(); }
-  verbs::Share of_job() const;
+  Share of_job() const;
   void lay_out(verbs::PrepareShare& verb) const;
   verbs::Request in_home(verbs::Verb verb) const;
   verbs::Request as_trainer(verbs::Verb verb) const;
@@ -163,7 +163,7 @@ class ShareWatch {
       : local_(local),
         wanted_(std::move(wanted)),
         say_(std::move(say)),
-        place_(config::describe(*local.job().storage.share)),
+        place_(config::describe(local.job().storage)),
         pause_(context),
         patience_(context) {}
 
