@@ -47,6 +47,13 @@ Finding code_finding(const Error& failure) {
                   : "push it, or mend code.repository, code.revision or code.token"};
 }
 
+Result<config::ResolvedSecret> parameter_of(AwsCalls& calls, const config::SecretReference& it) {
+  const auto value = calls.ask(wire::GetParameter{it.target});
+  if (value) return config::ResolvedSecret{*value, {}};
+  return failure("the secret " + config::describe(it) +
+                 " cannot be read: " + value.error().message);
+}
+
 }  // namespace
 
 Findings examine_repository(AwsCalls& calls, const config::Code& code, bool on_instance) {
@@ -56,12 +63,11 @@ Findings examine_repository(AwsCalls& calls, const config::Code& code, bool on_i
   const auto here = config::Environment::of_process();
   std::string token;
   if (code.token) {
-    const auto parameter = [&](const std::string& name) -> Result<config::Secret> {
-      return config::Secret(TRY(calls.ask(wire::GetParameter{name})));
-    };
-    const auto secret = config::resolve(*code.token, here.variables, parameter);
+    const bool parameter = code.token->kind == config::SecretReference::Kind::Parameter;
+    const auto secret =
+        parameter ? parameter_of(calls, *code.token) : config::resolve(*code.token, here.variables);
     if (!secret) return {{"code", Verdict::Fail, secret.error().message, "mend code.token"}};
-    token = secret->secret.reveal();
+    token = secret->value;
   }
   const io::ScratchFolder scratch("doctor");
   const auto fetched = act::host::checkout(

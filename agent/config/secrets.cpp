@@ -1,21 +1,17 @@
 #include "agent/config/secrets.hpp"
 
-#include <openssl/crypto.h>
-
 #include "agent/aws/settings/settings.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::config {
 namespace {
 
-void overwrite(std::string& text) { OPENSSL_cleanse(text.data(), text.size()); }
-
-Result<Secret> checked(std::string value) {
+Result<std::string> checked(std::string value) {
   if (value.ends_with('\n')) value.pop_back();
   if (value.ends_with('\r')) value.pop_back();
   if (value.empty()) return failure("it is empty");
   if (value.find('\0') != value.npos) return failure("it holds NUL bytes");
-  return Secret(std::move(value));
+  return value;
 }
 
 Result<ResolvedSecret> from_file(const std::string& path) {
@@ -38,20 +34,7 @@ Result<ResolvedSecret> from_variable(const std::string& name,
   return ResolvedSecret{std::move(secret), ""};
 }
 
-Result<ResolvedSecret> from_parameter(const std::string& name, const ReadParameter& read) {
-  if (!read) return failure("SSM parameters cannot be read here");
-  auto secret = TRY(read(name));
-  return ResolvedSecret{std::move(secret), ""};
-}
-
 }  // namespace
-
-Secret::Secret(Secret&& other) noexcept : value_(std::move(other.value_)) {
-  overwrite(other.value_);  // moving a short text leaves a copy
-  other.value_.clear();
-}
-
-Secret::~Secret() { overwrite(value_); }
 
 Result<SecretReference> parse_secret_reference(std::string_view text) {
   using Kind = SecretReference::Kind;
@@ -81,12 +64,11 @@ std::string describe(const SecretReference& reference) {
 }
 
 Result<ResolvedSecret> resolve(const SecretReference& reference,
-                               const std::map<std::string, std::string>& variables,
-                               const ReadParameter& read_parameter) {
-  auto secret = reference.kind == SecretReference::Kind::File ? from_file(reference.target)
-                : reference.kind == SecretReference::Kind::Environment
-                    ? from_variable(reference.target, variables)
-                    : from_parameter(reference.target, read_parameter);
+                               const std::map<std::string, std::string>& variables) {
+  using Kind = SecretReference::Kind;
+  Result<ResolvedSecret> secret = failure("SSM parameters cannot be read here");
+  if (reference.kind == Kind::File) secret = from_file(reference.target);
+  if (reference.kind == Kind::Environment) secret = from_variable(reference.target, variables);
   if (secret) return secret;
   return failure("the secret " + describe(reference) +
                  " cannot be read: " + secret.error().message);

@@ -2,30 +2,12 @@
 // consumer (a git token the clone, an API key the trainer), never argv, tags, user-data or a log.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string_view>
 
 #include "agent/base/result.hpp"
 
 namespace spotter::config {
-
-// A value that cannot be printed, compared or converted by accident: only reveal() returns it. Its
-// destructor overwrites the memory, as far as std::string lets us know where it was.
-class Secret {
- public:
-  explicit Secret(std::string value) : value_(std::move(value)) {}
-  Secret(const Secret&) = default;
-  Secret(Secret&& other) noexcept;
-  Secret& operator=(const Secret&) = delete;
-  Secret& operator=(Secret&&) = delete;
-  ~Secret();
-
-  const std::string& reveal() const { return value_; }
-
- private:
-  std::string value_;
-};
 
 // `file:/etc/spotter/token`, `env:WANDB_API_KEY`, `ssm:/wandb/key`. Has no secret itself, so it may
 // be printed.
@@ -43,21 +25,17 @@ Result<SecretReference> parse_secret_reference(std::string_view text);
 std::string describe(const SecretReference& reference);
 
 struct ResolvedSecret {
-  Secret secret;
+  std::string value;
   std::string warning;  // for the log when not empty: other users can read the file
 };
 
 inline constexpr std::size_t secret_size_limit = 64U << 10;
 
-// Reads an SSM parameter (the AWS client's part; may block).
-using ReadParameter = std::function<Result<Secret>(const std::string& name)>;
-
 // Reads the secret, without one trailing newline (editors and `echo` add it). Fails, naming the
 // reference but nothing of the value: unreadable, not a regular file, empty, over 64 KiB, NUL
-// bytes, variable not set, or the failure of `read_parameter`.
+// bytes, variable not set. An SSM parameter is read by who has a client of AWS.
 Result<ResolvedSecret> resolve(const SecretReference& reference,
-                               const std::map<std::string, std::string>& variables,
-                               const ReadParameter& read_parameter);
+                               const std::map<std::string, std::string>& variables);
 
 // This process's environment, by name. The first counts of a name that occurs twice.
 std::map<std::string, std::string> variables_of_process();

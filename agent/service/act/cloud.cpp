@@ -444,15 +444,12 @@ asio::awaitable<Result<std::string, EffectFailed>> read_secret(AwsClient& aws,
     failed.detail = decide::Detail(config::describe(reference) + ": " + value.error().message);
     co_return tl::unexpected(failed);
   }
-  const auto no_parameter = [](const std::string& name) -> Result<config::Secret> {
-    return failure("ssm:" + name + " is not read here");
-  };
-  auto resolved = config::resolve(reference, config::variables_of_process(), no_parameter);
+  auto resolved = config::resolve(reference, config::variables_of_process());
   if (!resolved)
     co_return tl::unexpected(EffectFailed{decide::Failure::TrainerUnstartable, false,
                                           decide::Detail(resolved.error().message)});
   if (!resolved->warning.empty()) spdlog::warn("{}", resolved->warning);
-  co_return resolved->secret.reveal();
+  co_return std::move(resolved->value);
 }
 
 }  // namespace spotter::act
