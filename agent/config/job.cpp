@@ -2,7 +2,6 @@
 
 #include <fnmatch.h>
 
-#include <algorithm>
 #include <csignal>
 
 #include "agent/aws/formats/s3.hpp"
@@ -14,129 +13,9 @@
 #include "agent/config/reader.hpp"
 #include "agent/config/scalars.hpp"
 #include "agent/config/storage.hpp"
-#include "agent/config/sweep.hpp"
 
 namespace spotter::config {
 namespace {
-
-// `channels:` of job.yaml: as short texts, as maps, or as SageMaker's InputDataConfig.
-
-using Json = wire::Json;
-using wire::Channel;
-
-// Without the channel's name, which is in the path already.
-std::string plain(const std::string& message, const std::string& name) {
-  const std::string own = "channel " + name + ": ";
-  return message.starts_with(own) ? message.substr(own.size()) : message;
-}
-
-std::optional<std::string> text_of(Reader& reader, const Node& node, const std::string& path) {
-  std::optional<std::string> text;
-  reader.expanded(text, environment_value)(node, path);
-  return text;
-}
-
-Reader::Take source(Reader& reader, Channel& channel, bool& good) {
-  return [&](const Node& node, const std::string& path) {
-    const auto text = text_of(reader, node, path);
-    const auto location = wire::parse_s3_url(text.value_or(""));
-    good = good && location;
-    if (location) channel.source = *location;
-    if (text && !location) reader.problem(node, path, location.error().message);
-  };
-}
-
-Reader::Take setting(Reader& reader, Channel& channel, bool& good) {
-  return [&](const Node& node, const std::string& path) {
-    const auto text = text_of(reader, node, path);
-    const std::string name = path.substr(path.rfind('.') + 1);
-    const auto set = text ? wire::set_setting(channel, name, *text) : failure("");
-    good = good && set;
-    if (text && !set) reader.problem(node, path, set.error().message);
-  };
-}
-
-Reader::Take attributes(Reader& reader, Channel& channel, bool& good) {
-  return [&](const Node& node, const std::string& path) {
-    good = good && node.kind == Node::Kind::List;
-    if (node.kind != Node::Kind::List)
-      return reader.problem(node, path, "expected a list of names, found " + describe(node));
-    for (const Node& each : node.items) {
-      const auto name = text_of(reader, each, path);
-      good = good && name;
-      if (name) channel.attributes.push_back(*name);
-    }
-  };
-}
-
-// False: problems were reported.
-bool read_map(Reader& reader, const Node& node, const std::string& path, Channel& channel) {
-  bool good = true;
-  Reader::Fields fields{{"source", required, source(reader, channel, good)},
-                        {"attributes", optional, attributes(reader, channel, good)}};
-  for (const auto* name : {"mode", "type", "compression", "record_wrapper", "shuffle_seed",
-                           "distribution", "anonymous", "requester_pays", "content_type"})
-    fields.push_back({name, optional, setting(reader, channel, good)});
-  reader.map(node, path, fields);
-  return good && !channel.source.bucket.empty();
-}
-
-void read_one(Reader& reader, const Node& key, const Node& value, const std::string& path,
-              Channels& channels) {
-  if (!wire::is_channel_name(key.text))
-    return reader.problem(key, path, "a channel's name has letters, digits, `.`, `-` and `_`");
-  Channel channel;
-  channel.name = key.text;
-  Result<Channel> read = failure("");
-  if (value.kind == Node::Kind::Map) {
-    if (!read_map(reader, value, path, channel)) return;
-    read = wire::validated(std::move(channel));
-  } else {
-    const auto text = text_of(reader, value, path);
-    if (!text) return;
-    read = wire::parse_channel(key.text + "=" + *text);
-  }
-  if (!read) return reader.problem(value, path, plain(read.error().message, key.text));
-  if (auto added = wire::add_channel(channels.all, std::move(*read)); !added)
-    reader.problem(value, path, plain(added.error().message, key.text));
-}
-
-// {train: "s3://bucket/prefix,gzip"}, {train: {source: s3://bucket/prefix, mode: file, ...}}, a
-// list as in CreateTrainingJob, or the path of a file with such a list.
-Reader::Take channels(Reader& reader, Channels& channels) {
-  const auto each = [&](const Node& key, const Node& value, const std::string& path) {
-    read_one(reader, key, value, path, channels);
-  };
-  return [&, each](const Node& node, const std::string& path) {
-    if (node.kind == Node::Kind::Text) {
-      channels.document = text_of(reader, node, path).value_or("");
-      if (channels.document.empty() || channels.document.starts_with("s3://"))
-        reader.problem(node, path, "channels have names: {train: s3://bucket/prefix}");
-    } else if (node.kind == Node::Kind::List) {
-      // Numbers stay texts.
-      const auto text = [](const Node& leaf) -> Json { return leaf.text; };
-      auto read = wire::parse_input_data_config(wire::json_text(json_of<Json>(node, text)));
-      if (!read) return reader.problem(node, path, read.error().message);
-      channels.all = std::move(*read);
-    } else {
-      reader.pairs("channels, such as {train: s3://bucket/prefix}", each)(node, path);
-    }
-  };
-}
-
-// `claims:` of job.yaml: where machines that share work record who has which experiment.
-
-const Scalar<wire::S3Location> prefix{"where in S3, such as s3://bucket/claims", parse_s3_prefix};
-
-// Several writes to S3, each with retries, must fit into a lease.
-const Scalar<Duration> lease{"a duration such as 60s", parse_lease<1>};
-
-// {at: s3://bucket/prefix, lease: 60s}
-void read_claims(Reader& reader, const Node& node, const std::string& path, Claims& claims) {
-  reader.map(node, path,
-             {{"at", required, reader.expanded(claims.at, prefix)},
-              {"lease", optional, reader.scalar(claims.lease, lease)}});
-}
 
 // Appends the job's name to the prefix. Reports settings that make no sense with claims.
 void finish_claims(Reader& reader, Job& job) {
@@ -153,169 +32,6 @@ void finish_claims(Reader& reader, Job& job) {
     reader.problem(
         "claims",
         "one job on storage.ebs needs none: a volume is attached to one instance at a time");
-}
-
-using Fields = Reader::Fields;
-
-const Scalar<wire::S3Location> publish_prefix{"where in S3, such as s3://bucket/spotter",
-                                              parse_s3_prefix};
-const Scalar<wire::S3Location> fence_prefix{"where in S3, such as s3://bucket/fence",
-                                            parse_s3_prefix};
-const Scalar<wire::S3Location> checkpoints_prefix{"where in S3, such as s3://bucket/run-1",
-                                                  parse_s3_prefix};
-
-const Scalar<wire::S3Location> trainers_place{"where in S3, such as s3://bucket/data",
-                                              parse_s3_prefix};
-
-// An argument of a program: `NAME=COLUMN`.
-bool is_column_name(std::string_view text) {
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
-  return !text.empty() && text.size() <= 256 && std::ranges::none_of(text, is_control);
-}
-
-// Keys of mappings: what is wrong with one; empty: nothing.
-std::string wrong_column(std::string_view key) {
-  const bool ours =
-      key == "step" || key == "epoch" || key == "loss" || key == "accuracy" || is_metric_name(key);
-  return ours ? "" : "is no name for a metric: letters, digits and _.-/";
-}
-std::string wrong_hyperparameter(std::string_view key) {
-  const bool good = !key.empty() && key.find('=') == key.npos;
-  return good ? "" : "a hyperparameter's name is not empty and has no '='";
-}
-
-Fields code_fields(Reader& reader, Code& code) {
-  return {{"folder", optional, reader.expanded(code.folder, code_folder_path)},
-          {"repository", optional, reader.expanded(code.repository, repository)},
-          {"revision", optional, reader.scalar(code.revision, commit_id)},
-          {"token", optional, reader.scalar(code.token, secret_reference)}};
-}
-
-Fields trainer_fields(Reader& reader, Trainer& trainer) {
-  return {{"command", required, reader.scalar(trainer.command, command)},
-          {"user", optional, reader.scalar(trainer.user, user_name)},
-          {"environment", optional, reader.expanded(trainer.environment, python_environment)},
-          {"env", optional,
-           reader.table(trainer.env, environment_value, "a mapping of names to values",
-                        wrong_variable_name)},
-          {"secrets", optional,
-           reader.table(trainer.secrets, secret_reference, "a mapping of names to references",
-                        wrong_variable_name)},
-          {"stop_signal", optional, reader.scalar(trainer.stop_signal, stop_signal)},
-          {"stop_grace", optional, reader.scalar(trainer.stop_grace, duration)},
-          {"reads", optional, reader.texts(trainer.reads, trainers_place)},
-          {"writes", optional, reader.texts(trainer.writes, trainers_place)},
-          {"role", optional, reader.scalar(trainer.role, role)},
-          {"trust", optional, reader.scalar(trainer.trusted, trust)},
-          {"imds", optional, reader.scalar(trainer.imds_allowed, imds_access)},
-          {"gpus", optional, reader.scalar(trainer.gpus, gpu_count)},
-          {"memory_max", optional, reader.scalar(trainer.memory_max, memory_amount)},
-          {"cpu_quota", optional, reader.scalar(trainer.cpu_quota, cpu_quota)},
-          {"cpu_weight", optional, reader.scalar(trainer.cpu_weight, cpu_weight)},
-          {"result", optional, reader.scalar(trainer.result, path_below_mount)}};
-}
-
-Fields prometheus_fields(Reader& reader, Prometheus& prometheus) {
-  return {{"port", optional, reader.scalar(prometheus.port, port)},
-          {"textfile", optional, reader.scalar(prometheus.folder, folder_path)}};
-}
-
-Fields notify_fields(Reader& reader, Notify& notify) {
-  notify.on.push_back("deadline");  // who says nothing gets all
-  return {{"webhook", optional, reader.scalar(notify.webhook, secret_reference)},
-          {"topic", optional, reader.expanded(notify.topic, topic)},
-          {"on", optional, reader.texts(notify.on, notified_event)}};
-}
-
-const Scalar<std::string> column_name{
-    .expected = "a column's name of up to 256 characters, none of them a control",
-    .fits = is_column_name};
-
-Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
-  return {{"directory", optional, reader.scalar(checkpoints.directory, path_below_mount)},
-          {"files", optional, reader.scalar(checkpoints.files, file_patterns)},
-          {"folders", optional, reader.scalar(checkpoints.folders, folder_patterns)},
-          {"set", optional, reader.scalar(checkpoints.set, set_patterns)},
-          {"s3", optional, reader.expanded(checkpoints.s3, checkpoints_prefix)},
-          {"keep_best", optional, objective(reader, checkpoints.keep_best, column_name)}};
-}
-
-Fields metrics_fields(Reader& reader, MetricsLog& log) {
-  return {{"csv", optional, reader.scalar(log.csv, path_below_mount)},
-          {"json_lines", optional, reader.scalar(log.json_lines, path_below_mount)},
-          {"columns", optional,
-           reader.table(log.columns, column_name,
-                        "our names and the log's, such as {val_accuracy: top1}", wrong_column)}};
-}
-
-Fields sagemaker_fields(Reader& reader, SageMaker& sagemaker) {
-  return {{"link", optional, reader.expanded(sagemaker.link, mount_point)},
-          {"hyperparameters", optional,
-           reader.table(sagemaker.hyperparameters, environment_value,
-                        "hyperparameters, such as {epochs: 3}", wrong_hyperparameter)}};
-}
-
-Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {
-  return {{"attempts_without_progress", optional,
-           reader.scalar(on_failure.attempts_without_progress, attempts)},
-          {"starts_per_attempt", optional, reader.scalar(on_failure.starts_per_attempt, attempts)},
-          {"blocked", optional, reader.scalar(on_failure.blocked, duration)},
-          {"stall", optional, reader.scalar(on_failure.stall, stall_duration)},
-          {"then", optional, reader.scalar(on_failure.then, give_up)},
-          {"hold", optional, reader.scalar(on_failure.hold, duration)}};
-}
-
-// RFC 3339, of which the seconds may be left out.
-Result<wire::WallTime> parse_moment(std::string_view text) {
-  constexpr std::size_t minutes_end = std::string_view("2026-12-04T18:00").size();
-  std::string whole(text);
-  if (text.size() > minutes_end && text[minutes_end] != ':') whole.insert(minutes_end, ":00");
-  if (const auto time = wire::parse_rfc3339(whole)) return *time;
-  return failure(in_quotes(text) +
-                 " is no time with its zone, such as 2026-12-04T18:00Z or 2026-12-04T18:00+01:00");
-}
-const Scalar<wire::WallTime> moment{"a time such as 2026-12-04T18:00Z", parse_moment};
-
-const Scalar<Deadline::GivesWay> gives_way{.expected = "deadline or dollars",
-                                           .choices = {{"deadline", Deadline::GivesWay::Deadline},
-                                                       {"dollars", Deadline::GivesWay::Dollars}}};
-
-Fields limits_fields(Reader& reader, Job& job) {
-  return {{"hours", optional, reader.scalar(job.limits.hours, positive_number)},
-          {"dollars", optional, reader.scalar(job.limits.dollars, positive_number)},
-          {"gives_way", optional, reader.scalar(job.deadline.gives_way, gives_way)}};
-}
-
-Fields fleet_fields(Reader& reader, Fleet& fleet) {
-  return {{"kind", required, reader.scalar(fleet.kind, fleet_kind)},
-          {"id", required, reader.scalar(fleet.id, fleet_id)}};
-}
-
-Fields job_fields(Reader& reader, Job& job) {
-  return {{"job", required, reader.scalar(job.name, job_name)},
-          {"storage", required, reader.by(read_storage, job.storage)},
-          {"code", optional, reader.object(job.code, code_fields)},
-          {"setup", optional, reader.texts(job.setup, setup_command)},
-          {"trainer", required, reader.object(job.trainer, trainer_fields)},
-          {"checkpoints", optional, reader.object(job.checkpoints, checkpoints_fields)},
-          {"metrics", optional, reader.object(job.metrics, metrics_fields)},
-          {"channels", optional, channels(reader, job.channels)},
-          {"prepare", optional, reader.by(read_prepare, job.prepare)},
-          {"cache", optional, reader.scalar(job.cache_on_instance_store, cache_place)},
-          {"sagemaker", optional, reader.object(job.sagemaker, sagemaker_fields)},
-          {"sweep", optional, reader.by(read_sweep, job.sweep)},
-          {"claims", optional, reader.by(read_claims, job.claims)},
-          {"gang", optional, reader.by(read_gang, job.gang)},
-          {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
-          {"limits", optional, reader.object(job, limits_fields)},
-          {"finish_by", optional, reader.scalar(job.deadline.finish_by, moment)},
-          {"within", optional, reader.scalar(job.deadline.within, duration)},
-          {"prometheus", optional, reader.object(job.prometheus, prometheus_fields)},
-          {"publish", optional, reader.expanded(job.publish, publish_prefix)},
-          {"fence", optional, reader.expanded(job.fence, fence_prefix)},
-          {"notify", optional, reader.object(job.notify, notify_fields)},
-          {"launch", optional, reader.by(read_launch, job)},
-          {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
 }
 
 void check_sweep(Reader& reader, const Job& job) {
@@ -339,7 +55,7 @@ void check_lengths(Reader& reader, const Job& job) {
       reader.problem("trainer.env." + name, "has more than 128 KiB: put it into a file");
   }
   if (!job.sagemaker) return;
-  if (wire::json_text(Json(job.sagemaker->hyperparameters)).size() > longest_command)
+  if (wire::json_text(wire::Json(job.sagemaker->hyperparameters)).size() > longest_command)
     reader.problem("sagemaker.hyperparameters", "have more than 96 KiB: put them into a file");
 }
 

@@ -153,8 +153,8 @@ const Scalar<Allocation> allocation{
 bool is_role_arn(std::string_view text) {
   return text.starts_with("arn:") && text.find(":role/") != text.npos;
 }
-const Scalar<std::string> role{.expected = "a role's ARN (arn:aws:iam::ACCOUNT:role/NAME)",
-                               .fits = is_role_arn};
+const Scalar<std::string> fleet_role{.expected = "a role's ARN (arn:aws:iam::ACCOUNT:role/NAME)",
+                                     .fits = is_role_arn};
 
 Result<std::string> parse_price(std::string_view text) {
   TRY(positive_number.parse(text));
@@ -300,7 +300,7 @@ Reader::Fields launch_fields(Reader& reader, Job& job) {
           {"security_groups", optional, reader.texts(launch.security_groups, plain_name)},
           {"key", optional, reader.expanded(launch.key, tag_value)},
           {"profile", required, reader.expanded(launch.profile, instance_profile)},
-          {"fleet_role", optional, reader.expanded(launch.fleet_role, role)},
+          {"fleet_role", optional, reader.expanded(launch.fleet_role, fleet_role)},
           {"allocation", optional, reader.scalar(launch.allocation, allocation)},
           {"max_price", optional, reader.scalar(launch.max_price, price)},
           {"capacity", optional, reader.scalar(launch.capacity, capacity)},

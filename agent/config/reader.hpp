@@ -149,6 +149,9 @@ class Reader {
 inline constexpr Reader::Need required = Reader::Need::Required;
 inline constexpr Reader::Need optional = Reader::Need::Optional;
 
+// Those of the whole job.yaml (values.cpp).
+Reader::Fields job_fields(Reader& reader, Job& job);
+
 // The value of a map's key; nullptr: the map lacks it.
 inline const Node* child(const Node& map, std::string_view key) {
   for (std::size_t i = 0; i < map.keys.size() && i < map.items.size(); ++i)

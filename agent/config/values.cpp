@@ -9,9 +9,14 @@
 #include "agent/aws/formats/iam.hpp"
 #include "agent/aws/formats/partition.hpp"
 #include "agent/aws/formats/tags.hpp"
+#include "agent/base/json.hpp"
 #include "agent/base/text.hpp"
+#include "agent/config/gang.hpp"
 #include "agent/config/git_server.hpp"
+#include "agent/config/prepare.hpp"
 #include "agent/config/scalars.hpp"
+#include "agent/config/storage.hpp"
+#include "agent/config/sweep.hpp"
 
 namespace spotter::config {
 namespace {
@@ -267,61 +272,13 @@ bool is_tag_value(std::string_view text) { return text.size() <= 256 && !has_lin
 const Scalar<JobName> job_name{"a name", parse_job_name};
 const Scalar<std::string> mount_point{"an absolute path", parse_mount_point};
 const Scalar<std::string> path_below_mount{"a path below the mount", parse_path_below_mount};
-const Scalar<std::string> file_patterns{"patterns of file names such as *.h5", parse_file_patterns};
-const Scalar<std::string> folder_patterns{"patterns of folder names such as checkpoint-*",
-                                          parse_folder_patterns};
-const Scalar<std::string> set_patterns{
-    "the names of one save, such as model_{step}.pt optim_{step}.pt", parse_set_patterns};
-const Scalar<std::string> repository{"a git URL or a path", parse_repository};
 const Scalar<Duration> stall_duration{"never or a duration such as 10m", parse_stall};
-const Scalar<std::string> setup_command{.expected = "a command", .fits = is_command};
-const Scalar<std::string> code_folder_path{.expected = "a folder, such as .", .fits = is_line};
 const Scalar<std::string> commit_id{"a full commit id", parse_commit_id};
-const Scalar<SecretReference> secret_reference{"file:/PATH, env:NAME or ssm:/NAME",
-                                               parse_secret_reference};
 const Scalar<std::string> command{.expected = "a command line", .fits = is_command};
-const Scalar<std::string> user_name{.expected = "a user's name", .fits = is_user_name};
-const Scalar<PythonEnvironment> python_environment{"none, conda NAME or venv PATH",
-                                                   parse_python_environment};
-const Scalar<std::optional<int>> stop_signal{.expected = "a signal such as SIGTERM, or none",
-                                             .choices = {{"SIGTERM", SIGTERM},
-                                                         {"SIGINT", SIGINT},
-                                                         {"SIGUSR1", SIGUSR1},
-                                                         {"SIGUSR2", SIGUSR2},
-                                                         {"SIGHUP", SIGHUP},
-                                                         {"none", std::nullopt}}};
 const Scalar<Duration> duration{"a duration such as 90s or 2h30m", parse_duration};
-const Scalar<int> attempts{"a whole number from 1 to 1000", parse_between<1, 1000>};
-const Scalar<int> gpu_count{"a whole number from 0 to 64, or auto", parse_gpu_count};
-const Scalar<bool> cache_place{.expected = "instance-store or storage",
-                               .choices = {{"instance-store", true}, {"storage", false}}};
-const Scalar<std::string> memory_amount{.expected = "an amount of memory such as 48G or 90%",
-                                        .fits = is_memory_amount};
-const Scalar<std::string> cpu_quota{.expected = "a share of one CPU's time such as 400%",
-                                    .fits = is_cpu_quota};
-const Scalar<std::string> cpu_weight{.expected = "a whole number from 1 to 10000",
-                                     .fits = is_cpu_weight};
-const Scalar<std::string> role{"a role's name or ARN", parse_role};
 const Scalar<std::string> instance_profile{"an instance profile's name or ARN",
                                            parse_instance_profile};
-const Scalar<bool> imds_access{.expected = "allow or refuse",
-                               .choices = {{"refuse", false}, {"allow", true}}};
-const Scalar<bool> trust{.expected = "administrator", .choices = {{"administrator", true}}};
-const Scalar<GiveUp> give_up{.expected = "scale-to-zero, hold or cancel",
-                             .choices = {{"scale-to-zero", GiveUp::ScaleToZero},
-                                         {"hold", GiveUp::Hold},
-                                         {"cancel", GiveUp::Cancel}}};
 const Scalar<double> positive_number{"a number above 0", parse_positive_number};
-const Scalar<std::string> topic{"a topic's ARN", parse_topic};
-const Scalar<std::string> notified_event{
-    .expected = "notice, resumed, finished, failed or deadline", .fits = is_notified_event};
-const Scalar<FleetKind> fleet_kind{
-    .expected = "spot-fleet, ec2-fleet or auto-scaling-group",
-    .choices = {{"spot-fleet", FleetKind::SpotFleet},
-                {"ec2-fleet", FleetKind::Ec2Fleet},
-                {"auto-scaling-group", FleetKind::AutoScalingGroup}}};
-const Scalar<FleetId> fleet_id{
-    .expected = "a fleet's id or a group's name, of at most 63 characters", .fits = is_fleet_id};
 const Scalar<std::string> environment_value{.expected = "text", .fits = is_any};
 const Scalar<std::string> tag_value{
     .expected = "a tag's value of at most 256 characters, without a line break",
@@ -346,6 +303,341 @@ std::string wrong_tag_key(std::string_view key) {
     return in_quotes(key) + ": keys that begin with aws: are Amazon's own";
   if (key.starts_with(tag::prefix)) return in_quotes(key) + ": tags of spotter: are Spotter's own";
   return {};
+}
+
+namespace {
+
+const Scalar<std::string> file_patterns{"patterns of file names such as *.h5", parse_file_patterns};
+const Scalar<std::string> folder_patterns{"patterns of folder names such as checkpoint-*",
+                                          parse_folder_patterns};
+const Scalar<std::string> set_patterns{
+    "the names of one save, such as model_{step}.pt optim_{step}.pt", parse_set_patterns};
+const Scalar<std::string> repository{"a git URL or a path", parse_repository};
+const Scalar<std::string> setup_command{.expected = "a command", .fits = is_command};
+const Scalar<std::string> code_folder_path{.expected = "a folder, such as .", .fits = is_line};
+const Scalar<SecretReference> secret_reference{"file:/PATH, env:NAME or ssm:/NAME",
+                                               parse_secret_reference};
+const Scalar<std::string> user_name{.expected = "a user's name", .fits = is_user_name};
+const Scalar<PythonEnvironment> python_environment{"none, conda NAME or venv PATH",
+                                                   parse_python_environment};
+const Scalar<std::optional<int>> stop_signal{.expected = "a signal such as SIGTERM, or none",
+                                             .choices = {{"SIGTERM", SIGTERM},
+                                                         {"SIGINT", SIGINT},
+                                                         {"SIGUSR1", SIGUSR1},
+                                                         {"SIGUSR2", SIGUSR2},
+                                                         {"SIGHUP", SIGHUP},
+                                                         {"none", std::nullopt}}};
+const Scalar<int> attempts{"a whole number from 1 to 1000", parse_between<1, 1000>};
+const Scalar<int> gpu_count{"a whole number from 0 to 64, or auto", parse_gpu_count};
+const Scalar<bool> cache_place{.expected = "instance-store or storage",
+                               .choices = {{"instance-store", true}, {"storage", false}}};
+const Scalar<std::string> memory_amount{.expected = "an amount of memory such as 48G or 90%",
+                                        .fits = is_memory_amount};
+const Scalar<std::string> cpu_quota{.expected = "a share of one CPU's time such as 400%",
+                                    .fits = is_cpu_quota};
+const Scalar<std::string> cpu_weight{.expected = "a whole number from 1 to 10000",
+                                     .fits = is_cpu_weight};
+const Scalar<std::string> role{"a role's name or ARN", parse_role};
+const Scalar<bool> imds_access{.expected = "allow or refuse",
+                               .choices = {{"refuse", false}, {"allow", true}}};
+const Scalar<bool> trust{.expected = "administrator", .choices = {{"administrator", true}}};
+const Scalar<GiveUp> give_up{.expected = "scale-to-zero, hold or cancel",
+                             .choices = {{"scale-to-zero", GiveUp::ScaleToZero},
+                                         {"hold", GiveUp::Hold},
+                                         {"cancel", GiveUp::Cancel}}};
+const Scalar<std::string> topic{"a topic's ARN", parse_topic};
+const Scalar<std::string> notified_event{
+    .expected = "notice, resumed, finished, failed or deadline", .fits = is_notified_event};
+const Scalar<FleetKind> fleet_kind{
+    .expected = "spot-fleet, ec2-fleet or auto-scaling-group",
+    .choices = {{"spot-fleet", FleetKind::SpotFleet},
+                {"ec2-fleet", FleetKind::Ec2Fleet},
+                {"auto-scaling-group", FleetKind::AutoScalingGroup}}};
+const Scalar<FleetId> fleet_id{
+    .expected = "a fleet's id or a group's name, of at most 63 characters", .fits = is_fleet_id};
+
+// `channels:` of job.yaml: as short texts, as maps, or as SageMaker's InputDataConfig.
+
+using Json = wire::Json;
+using wire::Channel;
+
+// Without the channel's name, which is in the path already.
+std::string plain(const std::string& message, const std::string& name) {
+  const std::string own = "channel " + name + ": ";
+  return message.starts_with(own) ? message.substr(own.size()) : message;
+}
+
+std::optional<std::string> text_of(Reader& reader, const Node& node, const std::string& path) {
+  std::optional<std::string> text;
+  reader.expanded(text, environment_value)(node, path);
+  return text;
+}
+
+Reader::Take source(Reader& reader, Channel& channel, bool& good) {
+  return [&](const Node& node, const std::string& path) {
+    const auto text = text_of(reader, node, path);
+    const auto location = wire::parse_s3_url(text.value_or(""));
+    good = good && location;
+    if (location) channel.source = *location;
+    if (text && !location) reader.problem(node, path, location.error().message);
+  };
+}
+
+Reader::Take setting(Reader& reader, Channel& channel, bool& good) {
+  return [&](const Node& node, const std::string& path) {
+    const auto text = text_of(reader, node, path);
+    const std::string name = path.substr(path.rfind('.') + 1);
+    const auto set = text ? wire::set_setting(channel, name, *text) : failure("");
+    good = good && set;
+    if (text && !set) reader.problem(node, path, set.error().message);
+  };
+}
+
+Reader::Take attributes(Reader& reader, Channel& channel, bool& good) {
+  return [&](const Node& node, const std::string& path) {
+    good = good && node.kind == Node::Kind::List;
+    if (node.kind != Node::Kind::List)
+      return reader.problem(node, path, "expected a list of names, found " + describe(node));
+    for (const Node& each : node.items) {
+      const auto name = text_of(reader, each, path);
+      good = good && name;
+      if (name) channel.attributes.push_back(*name);
+    }
+  };
+}
+
+// False: problems were reported.
+bool read_map(Reader& reader, const Node& node, const std::string& path, Channel& channel) {
+  bool good = true;
+  Reader::Fields fields{{"source", required, source(reader, channel, good)},
+                        {"attributes", optional, attributes(reader, channel, good)}};
+  for (const auto* name : {"mode", "type", "compression", "record_wrapper", "shuffle_seed",
+                           "distribution", "anonymous", "requester_pays", "content_type"})
+    fields.push_back({name, optional, setting(reader, channel, good)});
+  reader.map(node, path, fields);
+  return good && !channel.source.bucket.empty();
+}
+
+void read_one(Reader& reader, const Node& key, const Node& value, const std::string& path,
+              Channels& channels) {
+  if (!wire::is_channel_name(key.text))
+    return reader.problem(key, path, "a channel's name has letters, digits, `.`, `-` and `_`");
+  Channel channel;
+  channel.name = key.text;
+  Result<Channel> read = failure("");
+  if (value.kind == Node::Kind::Map) {
+    if (!read_map(reader, value, path, channel)) return;
+    read = wire::validated(std::move(channel));
+  } else {
+    const auto text = text_of(reader, value, path);
+    if (!text) return;
+    read = wire::parse_channel(key.text + "=" + *text);
+  }
+  if (!read) return reader.problem(value, path, plain(read.error().message, key.text));
+  if (auto added = wire::add_channel(channels.all, std::move(*read)); !added)
+    reader.problem(value, path, plain(added.error().message, key.text));
+}
+
+// {train: "s3://bucket/prefix,gzip"}, {train: {source: s3://bucket/prefix, mode: file, ...}}, a
+// list as in CreateTrainingJob, or the path of a file with such a list.
+Reader::Take channels(Reader& reader, Channels& channels) {
+  const auto each = [&](const Node& key, const Node& value, const std::string& path) {
+    read_one(reader, key, value, path, channels);
+  };
+  return [&, each](const Node& node, const std::string& path) {
+    if (node.kind == Node::Kind::Text) {
+      channels.document = text_of(reader, node, path).value_or("");
+      if (channels.document.empty() || channels.document.starts_with("s3://"))
+        reader.problem(node, path, "channels have names: {train: s3://bucket/prefix}");
+    } else if (node.kind == Node::Kind::List) {
+      // Numbers stay texts.
+      const auto text = [](const Node& leaf) -> Json { return leaf.text; };
+      auto read = wire::parse_input_data_config(wire::json_text(json_of<Json>(node, text)));
+      if (!read) return reader.problem(node, path, read.error().message);
+      channels.all = std::move(*read);
+    } else {
+      reader.pairs("channels, such as {train: s3://bucket/prefix}", each)(node, path);
+    }
+  };
+}
+
+// `claims:` of job.yaml: where machines that share work record who has which experiment.
+
+const Scalar<wire::S3Location> prefix{"where in S3, such as s3://bucket/claims", parse_s3_prefix};
+
+// Several writes to S3, each with retries, must fit into a lease.
+const Scalar<Duration> lease{"a duration such as 60s", parse_lease<1>};
+
+// {at: s3://bucket/prefix, lease: 60s}
+void read_claims(Reader& reader, const Node& node, const std::string& path, Claims& claims) {
+  reader.map(node, path,
+             {{"at", required, reader.expanded(claims.at, prefix)},
+              {"lease", optional, reader.scalar(claims.lease, lease)}});
+}
+
+using Fields = Reader::Fields;
+
+const Scalar<wire::S3Location> publish_prefix{"where in S3, such as s3://bucket/spotter",
+                                              parse_s3_prefix};
+const Scalar<wire::S3Location> fence_prefix{"where in S3, such as s3://bucket/fence",
+                                            parse_s3_prefix};
+const Scalar<wire::S3Location> checkpoints_prefix{"where in S3, such as s3://bucket/run-1",
+                                                  parse_s3_prefix};
+
+const Scalar<wire::S3Location> trainers_place{"where in S3, such as s3://bucket/data",
+                                              parse_s3_prefix};
+
+// An argument of a program: `NAME=COLUMN`.
+bool is_column_name(std::string_view text) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
+  return !text.empty() && text.size() <= 256 && std::ranges::none_of(text, is_control);
+}
+
+// Keys of mappings: what is wrong with one; empty: nothing.
+std::string wrong_column(std::string_view key) {
+  const bool ours =
+      key == "step" || key == "epoch" || key == "loss" || key == "accuracy" || is_metric_name(key);
+  return ours ? "" : "is no name for a metric: letters, digits and _.-/";
+}
+std::string wrong_hyperparameter(std::string_view key) {
+  const bool good = !key.empty() && key.find('=') == key.npos;
+  return good ? "" : "a hyperparameter's name is not empty and has no '='";
+}
+
+Fields code_fields(Reader& reader, Code& code) {
+  return {{"folder", optional, reader.expanded(code.folder, code_folder_path)},
+          {"repository", optional, reader.expanded(code.repository, repository)},
+          {"revision", optional, reader.scalar(code.revision, commit_id)},
+          {"token", optional, reader.scalar(code.token, secret_reference)}};
+}
+
+Fields trainer_fields(Reader& reader, Trainer& trainer) {
+  return {{"command", required, reader.scalar(trainer.command, command)},
+          {"user", optional, reader.scalar(trainer.user, user_name)},
+          {"environment", optional, reader.expanded(trainer.environment, python_environment)},
+          {"env", optional,
+           reader.table(trainer.env, environment_value, "a mapping of names to values",
+                        wrong_variable_name)},
+          {"secrets", optional,
+           reader.table(trainer.secrets, secret_reference, "a mapping of names to references",
+                        wrong_variable_name)},
+          {"stop_signal", optional, reader.scalar(trainer.stop_signal, stop_signal)},
+          {"stop_grace", optional, reader.scalar(trainer.stop_grace, duration)},
+          {"reads", optional, reader.texts(trainer.reads, trainers_place)},
+          {"writes", optional, reader.texts(trainer.writes, trainers_place)},
+          {"role", optional, reader.scalar(trainer.role, role)},
+          {"trust", optional, reader.scalar(trainer.trusted, trust)},
+          {"imds", optional, reader.scalar(trainer.imds_allowed, imds_access)},
+          {"gpus", optional, reader.scalar(trainer.gpus, gpu_count)},
+          {"memory_max", optional, reader.scalar(trainer.memory_max, memory_amount)},
+          {"cpu_quota", optional, reader.scalar(trainer.cpu_quota, cpu_quota)},
+          {"cpu_weight", optional, reader.scalar(trainer.cpu_weight, cpu_weight)},
+          {"result", optional, reader.scalar(trainer.result, path_below_mount)}};
+}
+
+Fields prometheus_fields(Reader& reader, Prometheus& prometheus) {
+  return {{"port", optional, reader.scalar(prometheus.port, port)},
+          {"textfile", optional, reader.scalar(prometheus.folder, folder_path)}};
+}
+
+Fields notify_fields(Reader& reader, Notify& notify) {
+  notify.on.push_back("deadline");  // who says nothing gets all
+  return {{"webhook", optional, reader.scalar(notify.webhook, secret_reference)},
+          {"topic", optional, reader.expanded(notify.topic, topic)},
+          {"on", optional, reader.texts(notify.on, notified_event)}};
+}
+
+const Scalar<std::string> column_name{
+    .expected = "a column's name of up to 256 characters, none of them a control",
+    .fits = is_column_name};
+
+Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
+  return {{"directory", optional, reader.scalar(checkpoints.directory, path_below_mount)},
+          {"files", optional, reader.scalar(checkpoints.files, file_patterns)},
+          {"folders", optional, reader.scalar(checkpoints.folders, folder_patterns)},
+          {"set", optional, reader.scalar(checkpoints.set, set_patterns)},
+          {"s3", optional, reader.expanded(checkpoints.s3, checkpoints_prefix)},
+          {"keep_best", optional, objective(reader, checkpoints.keep_best, column_name)}};
+}
+
+Fields metrics_fields(Reader& reader, MetricsLog& log) {
+  return {{"csv", optional, reader.scalar(log.csv, path_below_mount)},
+          {"json_lines", optional, reader.scalar(log.json_lines, path_below_mount)},
+          {"columns", optional,
+           reader.table(log.columns, column_name,
+                        "our names and the log's, such as {val_accuracy: top1}", wrong_column)}};
+}
+
+Fields sagemaker_fields(Reader& reader, SageMaker& sagemaker) {
+  return {{"link", optional, reader.expanded(sagemaker.link, mount_point)},
+          {"hyperparameters", optional,
+           reader.table(sagemaker.hyperparameters, environment_value,
+                        "hyperparameters, such as {epochs: 3}", wrong_hyperparameter)}};
+}
+
+Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {
+  return {{"attempts_without_progress", optional,
+           reader.scalar(on_failure.attempts_without_progress, attempts)},
+          {"starts_per_attempt", optional, reader.scalar(on_failure.starts_per_attempt, attempts)},
+          {"blocked", optional, reader.scalar(on_failure.blocked, duration)},
+          {"stall", optional, reader.scalar(on_failure.stall, stall_duration)},
+          {"then", optional, reader.scalar(on_failure.then, give_up)},
+          {"hold", optional, reader.scalar(on_failure.hold, duration)}};
+}
+
+// RFC 3339, of which the seconds may be left out.
+Result<wire::WallTime> parse_moment(std::string_view text) {
+  constexpr std::size_t minutes_end = std::string_view("2026-12-04T18:00").size();
+  std::string whole(text);
+  if (text.size() > minutes_end && text[minutes_end] != ':') whole.insert(minutes_end, ":00");
+  if (const auto time = wire::parse_rfc3339(whole)) return *time;
+  return failure(in_quotes(text) +
+                 " is no time with its zone, such as 2026-12-04T18:00Z or 2026-12-04T18:00+01:00");
+}
+const Scalar<wire::WallTime> moment{"a time such as 2026-12-04T18:00Z", parse_moment};
+
+const Scalar<Deadline::GivesWay> gives_way{.expected = "deadline or dollars",
+                                           .choices = {{"deadline", Deadline::GivesWay::Deadline},
+                                                       {"dollars", Deadline::GivesWay::Dollars}}};
+
+Fields limits_fields(Reader& reader, Job& job) {
+  return {{"hours", optional, reader.scalar(job.limits.hours, positive_number)},
+          {"dollars", optional, reader.scalar(job.limits.dollars, positive_number)},
+          {"gives_way", optional, reader.scalar(job.deadline.gives_way, gives_way)}};
+}
+
+Fields fleet_fields(Reader& reader, Fleet& fleet) {
+  return {{"kind", required, reader.scalar(fleet.kind, fleet_kind)},
+          {"id", required, reader.scalar(fleet.id, fleet_id)}};
+}
+
+}  // namespace
+
+Reader::Fields job_fields(Reader& reader, Job& job) {
+  return {{"job", required, reader.scalar(job.name, job_name)},
+          {"storage", required, reader.by(read_storage, job.storage)},
+          {"code", optional, reader.object(job.code, code_fields)},
+          {"setup", optional, reader.texts(job.setup, setup_command)},
+          {"trainer", required, reader.object(job.trainer, trainer_fields)},
+          {"checkpoints", optional, reader.object(job.checkpoints, checkpoints_fields)},
+          {"metrics", optional, reader.object(job.metrics, metrics_fields)},
+          {"channels", optional, channels(reader, job.channels)},
+          {"prepare", optional, reader.by(read_prepare, job.prepare)},
+          {"cache", optional, reader.scalar(job.cache_on_instance_store, cache_place)},
+          {"sagemaker", optional, reader.object(job.sagemaker, sagemaker_fields)},
+          {"sweep", optional, reader.by(read_sweep, job.sweep)},
+          {"claims", optional, reader.by(read_claims, job.claims)},
+          {"gang", optional, reader.by(read_gang, job.gang)},
+          {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
+          {"limits", optional, reader.object(job, limits_fields)},
+          {"finish_by", optional, reader.scalar(job.deadline.finish_by, moment)},
+          {"within", optional, reader.scalar(job.deadline.within, duration)},
+          {"prometheus", optional, reader.object(job.prometheus, prometheus_fields)},
+          {"publish", optional, reader.expanded(job.publish, publish_prefix)},
+          {"fence", optional, reader.expanded(job.fence, fence_prefix)},
+          {"notify", optional, reader.object(job.notify, notify_fields)},
+          {"launch", optional, reader.by(read_launch, job)},
+          {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
 }
 
 }  // namespace spotter::config

@@ -60,42 +60,18 @@ struct Scalar {
 extern const Scalar<JobName> job_name;              // [a-z0-9-]{1,63}
 extern const Scalar<std::string> mount_point;       // absolute
 extern const Scalar<std::string> path_below_mount;  // relative, without ".."
-extern const Scalar<std::string> file_patterns;     // "*.h5": names, not paths
-extern const Scalar<std::string> set_patterns;      // guard/moments.hpp
-extern const Scalar<std::string> folder_patterns;   // "checkpoint-*"
 extern const Scalar<std::string> folder_path;       // absolute, of a file or folder
 extern const Scalar<std::uint16_t> port;
 extern const Scalar<std::string> volume_type;  // gp3
 extern const Scalar<int> volume_rate;          // IOPS or MiB/s
 extern const Scalar<bool> yes_or_no;
-extern const Scalar<std::string> repository;  // without a password in it
-extern const Scalar<std::string> code_folder_path;
-extern const Scalar<Duration> stall_duration;    // 0: never
-extern const Scalar<std::string> setup_command;  // ${NAME} is the shell's
+extern const Scalar<Duration> stall_duration;  // 0: never
 extern const Scalar<std::string> commit_id;
-extern const Scalar<SecretReference> secret_reference;
-extern const Scalar<std::string> command;  // any text that is not blank
-extern const Scalar<std::string> user_name;
-extern const Scalar<PythonEnvironment> python_environment;
-extern const Scalar<std::optional<int>> stop_signal;
+extern const Scalar<std::string> command;           // any text that is not blank
 extern const Scalar<Duration> duration;             // 90s, 500ms, 2h30m; positive
-extern const Scalar<int> attempts;                  // 1 to 1000
-extern const Scalar<std::string> role;              // of IAM: its ARN or name
-extern const Scalar<std::string> instance_profile;  // the same; its role has its name
-extern const Scalar<bool> imds_access;              // allow: true; refuse: false
-extern const Scalar<bool> trust;                    // administrator: true
-extern const Scalar<int> gpu_count;                 // 0 to 64; auto: all_gpus
-extern const Scalar<bool> cache_place;              // instance-store: true; storage: false
+extern const Scalar<std::string> instance_profile;  // of IAM: its ARN, or its name
 extern const Scalar<std::string> sha256;
-extern const Scalar<std::string> memory_amount;  // 48G, or 1% to 100% of the machine's
-extern const Scalar<std::string> cpu_quota;      // 1% to 100000%
-extern const Scalar<std::string> cpu_weight;     // 1 to 10000
-extern const Scalar<GiveUp> give_up;
 extern const Scalar<double> positive_number;
-extern const Scalar<std::string> topic;           // of SNS: its ARN
-extern const Scalar<std::string> notified_event;  // notice, resumed, finished or failed
-extern const Scalar<FleetKind> fleet_kind;
-extern const Scalar<FleetId> fleet_id;
 extern const Scalar<std::string> environment_value;  // any text, the empty one, too
 extern const Scalar<std::string> tag_value;          // EC2: at most 256 characters
 
