@@ -10,8 +10,6 @@
 namespace spotter::config {
 namespace {
 
-const Scalar<wire::S3Location> gang_prefix{"where in S3, such as s3://bucket/gangs",
-                                           parse_s3_prefix};
 const Scalar<int> machine_count{"a number of machines", parse_between<1, 128>};
 const Scalar<int> step_count{"a number of steps; 0: none", parse_between<0, 1'000'000>};
 
@@ -99,7 +97,7 @@ void read_gang(Reader& reader, const Node& node, const std::string& path, Gang& 
   reader.map(node, path,
              {{"size", required, reader.scalar(gang.size, machine_count)},
               {"min", optional, reader.scalar(gang.min, machine_count)},
-              {"at", required, reader.expanded(gang.at, gang_prefix)},
+              {"at", required, reader.expanded(gang.at, s3_prefix)},
               {"lease", optional, reader.scalar(gang.lease, gang_lease)},
               {"copy_every", optional, reader.scalar(gang.copy_every, step_count)},
               {"stall", optional, reader.scalar(gang.stall, stall_duration)},

@@ -54,7 +54,7 @@ Result<std::string> parse_to(std::string_view text) {
 const Scalar<std::string> to{"a folder on the volume, such as data", parse_to};
 
 Result<std::string> parse_via(std::string_view text) {
-  return parse_s3_prefix(text).map(wire::to_url);
+  return s3_prefix.parse(text).map(wire::to_url);
 }
 const Scalar<std::string> via{"where in S3, such as s3://bucket/prefix", parse_via};
 

@@ -156,9 +156,6 @@ Fields sshfs_fields(Reader& reader, Share& share) {
           {"mount", optional, reader.expanded(share.mount, mount_point)}};
 }
 
-const Scalar<wire::S3Location> home_prefix{"where in S3, such as s3://bucket/jobs",
-                                           parse_s3_prefix};
-
 // Without one: root's in a folder that no trainer's user owns, a user's where caches are.
 std::string default_cache(const Environment& environment) {
   if (environment.root && !environment.foreground) return "/var/lib/spotter-homes";
@@ -174,9 +171,9 @@ Reader::Take bucket(Reader& reader, Storage& storage, const Environment& environ
     share.kind = Share::Kind::S3;
     share.mount = default_cache(environment);
     if (node.kind == Node::Kind::Text)
-      return reader.expanded(storage.bucket, home_prefix)(node, path);
+      return reader.expanded(storage.bucket, s3_prefix)(node, path);
     reader.map(node, path,
-               {{"at", required, reader.expanded(storage.bucket, home_prefix)},
+               {{"at", required, reader.expanded(storage.bucket, s3_prefix)},
                 {"cache", optional, reader.expanded(share.mount, folder_path)}});
   };
 }

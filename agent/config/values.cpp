@@ -279,6 +279,8 @@ const Scalar<Duration> duration{"a duration such as 90s or 2h30m", parse_duratio
 const Scalar<std::string> instance_profile{"an instance profile's name or ARN",
                                            parse_instance_profile};
 const Scalar<double> positive_number{"a number above 0", parse_positive_number};
+const Scalar<wire::S3Location> s3_prefix{"where in S3, such as s3://bucket/prefix",
+                                         parse_s3_prefix};
 const Scalar<std::string> environment_value{.expected = "text", .fits = is_any};
 const Scalar<std::string> tag_value{
     .expected = "a tag's value of at most 256 characters, without a line break",
@@ -463,29 +465,17 @@ Reader::Take channels(Reader& reader, Channels& channels) {
 
 // `claims:` of job.yaml: where machines that share work record who has which experiment.
 
-const Scalar<wire::S3Location> prefix{"where in S3, such as s3://bucket/claims", parse_s3_prefix};
-
 // Several writes to S3, each with retries, must fit into a lease.
 const Scalar<Duration> lease{"a duration such as 60s", parse_lease<1>};
 
 // {at: s3://bucket/prefix, lease: 60s}
 void read_claims(Reader& reader, const Node& node, const std::string& path, Claims& claims) {
   reader.map(node, path,
-             {{"at", required, reader.expanded(claims.at, prefix)},
+             {{"at", required, reader.expanded(claims.at, s3_prefix)},
               {"lease", optional, reader.scalar(claims.lease, lease)}});
 }
 
 using Fields = Reader::Fields;
-
-const Scalar<wire::S3Location> publish_prefix{"where in S3, such as s3://bucket/spotter",
-                                              parse_s3_prefix};
-const Scalar<wire::S3Location> fence_prefix{"where in S3, such as s3://bucket/fence",
-                                            parse_s3_prefix};
-const Scalar<wire::S3Location> checkpoints_prefix{"where in S3, such as s3://bucket/run-1",
-                                                  parse_s3_prefix};
-
-const Scalar<wire::S3Location> trainers_place{"where in S3, such as s3://bucket/data",
-                                              parse_s3_prefix};
 
 // An argument of a program: `NAME=COLUMN`.
 bool is_column_name(std::string_view text) {
@@ -523,8 +513,8 @@ Fields trainer_fields(Reader& reader, Trainer& trainer) {
                         wrong_variable_name)},
           {"stop_signal", optional, reader.scalar(trainer.stop_signal, stop_signal)},
           {"stop_grace", optional, reader.scalar(trainer.stop_grace, duration)},
-          {"reads", optional, reader.texts(trainer.reads, trainers_place)},
-          {"writes", optional, reader.texts(trainer.writes, trainers_place)},
+          {"reads", optional, reader.texts(trainer.reads, s3_prefix)},
+          {"writes", optional, reader.texts(trainer.writes, s3_prefix)},
           {"role", optional, reader.scalar(trainer.role, role)},
           {"trust", optional, reader.scalar(trainer.trusted, trust)},
           {"imds", optional, reader.scalar(trainer.imds_allowed, imds_access)},
@@ -556,7 +546,7 @@ Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
           {"files", optional, reader.scalar(checkpoints.files, file_patterns)},
           {"folders", optional, reader.scalar(checkpoints.folders, folder_patterns)},
           {"set", optional, reader.scalar(checkpoints.set, set_patterns)},
-          {"s3", optional, reader.expanded(checkpoints.s3, checkpoints_prefix)},
+          {"s3", optional, reader.expanded(checkpoints.s3, s3_prefix)},
           {"keep_best", optional, objective(reader, checkpoints.keep_best, column_name)}};
 }
 
@@ -633,8 +623,8 @@ Reader::Fields job_fields(Reader& reader, Job& job) {
           {"finish_by", optional, reader.scalar(job.deadline.finish_by, moment)},
           {"within", optional, reader.scalar(job.deadline.within, duration)},
           {"prometheus", optional, reader.object(job.prometheus, prometheus_fields)},
-          {"publish", optional, reader.expanded(job.publish, publish_prefix)},
-          {"fence", optional, reader.expanded(job.fence, fence_prefix)},
+          {"publish", optional, reader.expanded(job.publish, s3_prefix)},
+          {"fence", optional, reader.expanded(job.fence, s3_prefix)},
           {"notify", optional, reader.object(job.notify, notify_fields)},
           {"launch", optional, reader.by(read_launch, job)},
           {"fleet", optional, reader.object(job.fleet, fleet_fields)}};

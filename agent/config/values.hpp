@@ -72,6 +72,7 @@ extern const Scalar<Duration> duration;             // 90s, 500ms, 2h30m; positi
 extern const Scalar<std::string> instance_profile;  // of IAM: its ARN, or its name
 extern const Scalar<std::string> sha256;
 extern const Scalar<double> positive_number;
+extern const Scalar<wire::S3Location> s3_prefix;     // the key gets a slash at its end
 extern const Scalar<std::string> environment_value;  // any text, the empty one, too
 extern const Scalar<std::string> tag_value;          // EC2: at most 256 characters
 

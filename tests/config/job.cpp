@@ -186,7 +186,7 @@ const Wrong shapes[] = {
      "fleet"},
     {"publish: /mnt/here", ":4:10: publish: '/mnt/here' is no S3 URL: s3://bucket/key"},
     {"publish: [a]",
-     ":4:10: publish: expected where in S3, such as s3://bucket/spotter, found a list"},
+     ":4:10: publish: expected where in S3, such as s3://bucket/prefix, found a list"},
     {"notify: {webhook: https://hooks.example/T0/B0/secret}",
      ":4:19: notify.webhook: a secret is not written here but referred to: "
      "file:/ABSOLUTE/PATH, env:NAME or ssm:/PARAMETER"},
