@@ -2,9 +2,8 @@
 // id, at the latest at its deadline (then EffectFailed). All are idempotent.
 #pragma once
 
-#include <array>
-#include <cassert>
 #include <utility>
+#include <vector>
 
 #include "agent/decide/event.hpp"
 
@@ -186,22 +185,6 @@ struct Effect {
   Command what;
 };
 
-// The effects of one step, in order. No step has more than four; no heap.
-class Effects {
- public:
-  void add(Effect effect) {
-    assert(size_ < items_.size());
-    items_[size_++] = std::move(effect);
-  }
-  void clear() { size_ = 0; }
-  const Effect* begin() const { return items_.data(); }
-  const Effect* end() const { return items_.data() + size_; }
-  std::size_t size() const { return size_; }
-  const Effect& operator[](std::size_t index) const { return items_[index]; }
-
- private:
-  std::array<Effect, 4> items_{};
-  std::size_t size_ = 0;
-};
+using Effects = std::vector<Effect>;  // of one step, in order
 
 }  // namespace spotter::decide

@@ -24,7 +24,7 @@ struct Context {
   // Asks without waiting: the answer will be ignored.
   EffectId issue(Command command, Duration limit) {
     const EffectId id{state.incarnation, ++state.effects_made};
-    effects.add({id, now + limit, std::move(command)});
+    effects.push_back({id, now + limit, std::move(command)});
     return id;
   }
   void wake_at(Time time) { wake = time; }
