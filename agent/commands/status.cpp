@@ -561,7 +561,7 @@ std::string trouble_in(const std::string& run_directory, const std::error_code& 
 Shown look(const std::string& run_directory, std::size_t columns) {
   const auto file = io::read_file(run_directory + "/status.json", largest);
   if (!file) return {"", trouble_in(run_directory, file.error())};
-  const Time now{io::boot_time()};
+  const Time now = io::now();
   auto text = wire::status_text(*file, now, columns);
   if (!text) {
     const std::string trouble = wire::status_trouble(*file);

@@ -3,9 +3,9 @@
 
 #include <time.h>
 
-#include <chrono>
 #include <cstddef>
-#include <string>
+
+#include "agent/base/names.hpp"
 
 namespace spotter::io {
 
@@ -22,6 +22,8 @@ inline std::chrono::milliseconds boot_time() {
   return std::chrono::seconds(now.tv_sec) + std::chrono::duration_cast<std::chrono::milliseconds>(
                                                 std::chrono::nanoseconds(now.tv_nsec));
 }
+
+inline Time now() { return Time(boot_time()); }
 
 // Seconds since 1970, as this machine's clock has it.
 inline double wall_clock() {

@@ -38,7 +38,7 @@
 namespace spotter {
 namespace {
 
-Time now() { return Time(io::boot_time()); }
+using io::now;
 
 using namespace std::chrono_literals;
 
@@ -260,7 +260,7 @@ class Agent {
                                 [this] { return !state_->facts.identity.instance.empty(); }});
     keys_->resume();
     observers_.reach_aws({context_, http_, *aws_, *cloud_, job_});
-    data_ = std::make_unique<act::DataVolumes>(*aws_, *local_, job_, policy_, now);
+    data_ = std::make_unique<act::DataVolumes>(*aws_, *local_, job_, policy_);
     trainer_ =
         std::make_unique<act::Trainer>(job_,
                                        act::TrainerPaths{command::own_program(), run_directory_,
@@ -268,7 +268,6 @@ class Agent {
                                        *aws_, *keys_);
 
     act::Dependencies dependencies;
-    dependencies.now = now;
     dependencies.deliver = [this](decide::Event event) { deliver(std::move(event)); };
     dependencies.read_identity = [this] { return read_identity(); };
     dependencies.watch_trainer = [this] {

@@ -28,8 +28,7 @@ asio::awaitable<void> ask(asio::io_context& context,
   const auto environment = act::Environment::of_this_process();
   io::HttpClient http(context);
   sense::ImdsClient imds(http, command::imds_settings(environment));
-  sense::Notices notices(
-      imds, {}, [] { return Time(io::boot_time()); }, [](decide::Happening) {});
+  sense::Notices notices(imds, {}, io::now, [](decide::Happening) {});
   identity = co_await notices.await_identity(kTries);
 }
 
@@ -47,16 +46,14 @@ Machine::Machine(asio::io_context& context, const config::Job& job, act::Environ
         if (seen != nullptr) notice(*seen);
         deliver(std::move(what));
       }),
-      notices_(
-          imds_, {}, [] { return Time(io::boot_time()); }, sensed_) {}
+      notices_(imds_, {}, io::now, sensed_) {}
 
 // REQUIRES: learn() has returned.
 asio::awaitable<void> Machine::watch() {
   reservation_ = std::make_unique<sense::Reservation>(
-      *aws_,
-      sense::Reservation::Parts{[] { return Time(io::boot_time()); },
-                                [this] { return identity_ ? identity_->instance : InstanceId(); },
-                                sensed_, [](const std::string&) {}});
+      *aws_, sense::Reservation::Parts{
+                 io::now, [this] { return identity_ ? identity_->instance : InstanceId(); },
+                 sensed_, [](const std::string&) {}});
   asio::co_spawn(context_, reservation_->watch(), io::rethrow);
   co_await notices_.watch();
 }
@@ -64,8 +61,8 @@ asio::awaitable<void> Machine::watch() {
 void Machine::notice(const decide::NoticeSeen& seen) {
   held_ = seen.held;
   complete_if_idle();
-  const Time now(io::boot_time());
-  asio::co_spawn(context_, notify("notice", notice_words(name(), seen.deadline, now)), io::rethrow);
+  asio::co_spawn(context_, notify("notice", notice_words(name(), seen.deadline, io::now())),
+                 io::rethrow);
 }
 
 // Waits a few seconds until it is sent: what follows may end this machine.

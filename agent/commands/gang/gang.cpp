@@ -26,8 +26,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Time gang_now() { return Time(io::boot_time()); }
-
 // The next look settles what was not answered; a beat has to fit between two of a lease.
 constexpr Duration patience_with_s3{3'000};
 // The client's own patience ends between two tries: one on a connection that says nothing more
@@ -59,11 +57,11 @@ class GangClerk {
     const auto written = co_await std::move(writing);
     if (!written) {
       trouble(written.error().text());
-      participant.unanswered(gang_now());  // it may still be done, at any time
+      participant.unanswered(io::now());  // it may still be done, at any time
     } else if (*written) {
-      participant.wrote(gang_now(), **written);
+      participant.wrote(io::now(), **written);
     } else {
-      participant.refused(gang_now());
+      participant.refused(io::now());
     }
   }
 
@@ -78,8 +76,8 @@ class GangClerk {
       if (record) seen = gang::Seen{*std::move(record), version->etag};
     }
     trouble(wrong);
-    wrong.empty() ? participant.looked(gang_now(), std::move(seen))
-                  : participant.unanswered(gang_now());
+    wrong.empty() ? participant.looked(io::now(), std::move(seen))
+                  : participant.unanswered(io::now());
   }
 
   void trouble(const std::string& what) {
@@ -238,18 +236,18 @@ class GangProcess {
 
  private:
   void tick() {
-    if (gang_now() - looked_for_notice_ >= notice_every) look_for_notice();
-    if (auto ask = participant_.next(gang_now())) clerk_.carry_out(*std::move(ask), participant_);
+    if (io::now() - looked_for_notice_ >= notice_every) look_for_notice();
+    if (auto ask = participant_.next(io::now())) clerk_.carry_out(*std::move(ask), participant_);
     launcher_.reap();
     keep_round();
     watch_launch();
     watch_refused();
     watch_ranks();
     const bool asks = asked_ != placed_ && !ended_ && !participant_.refuses();
-    reporter_.report(gang_now(), participant_, asks);
+    reporter_.report(io::now(), participant_, asks);
     tell(participant_.must_stop());
     decide_end();
-    if (go_until_ && (participant_.is_gone() || gang_now() >= *go_until_))
+    if (go_until_ && (participant_.is_gone() || io::now() >= *go_until_))
       return end(participant_.is_done()         ? 0
                  : participant_.is_leaving()    ? EX_TEMPFAIL
                  : participant_.is_given_back() ? give_machine_back
@@ -263,15 +261,15 @@ class GangProcess {
   // The workers of a round that is over are ended; and torchrun, where it does not ask for the next
   // one even so: it waits for a machine that is gone.
   void keep_round() {
-    const auto why = participant_.must_end(gang_now());
+    const auto why = participant_.must_end(io::now());
     if (!why) ending_.reset();
     if (!why || ended_) return;
     if (!ending_) {
-      ending_ = gang_now();
+      ending_ = io::now();
       say_of_gang(*why + ": ending this machine's workers");
       if (!end_) end_ = gang::End::Ended;
       end_workers();
-    } else if (gang_now() - *ending_ >= patience_with_torchrun && !again_) {
+    } else if (io::now() - *ending_ >= patience_with_torchrun && !again_) {
       say_of_gang("torchrun does not ask for the next round: starting it again");
       again_ = true;
       launcher_.kill();
@@ -282,10 +280,10 @@ class GangProcess {
   // forever. The first one may fetch its data for as long as it takes.
   void watch_launch() {
     const Duration patience = patience_with_launch + 2 * launch_took_;
-    if (ended_ || !has_asked_ || launches_ == 0 || gang_now() - launched_at_ < patience) return;
+    if (ended_ || !has_asked_ || launches_ == 0 || io::now() - launched_at_ < patience) return;
     say_of_gang("the command has not asked for a round for " +
                 std::to_string(patience.count() / 1000) + " s: ending it");
-    launched_at_ = gang_now();
+    launched_at_ = io::now();
     again_ = launches_ <= most_launches;
     launcher_.kill();
   }
@@ -295,7 +293,7 @@ class GangProcess {
   void watch_refused() {
     const bool waits = !participant_.is_done() || refused_;
     const bool in_vain = !ended_ && participant_.refuses() && !participant_.is_leaving() && waits;
-    if (!patience_.is_over(gang_now(), in_vain)) return;
+    if (!patience_.is_over(io::now(), in_vain)) return;
     say_of_gang("the command goes on although no round will have this machine: ending it");
     in_vain_ = true;
     launcher_.kill();
@@ -303,12 +301,12 @@ class GangProcess {
 
   // Finds out whose fault it is when no rank does a step for long, and has the round made again.
   void watch_ranks() {
-    if (options_.stall == 0 || gang_now() - looked_at_ranks_ < Duration(1'000)) return;
-    looked_at_ranks_ = gang_now();
+    if (options_.stall == 0 || io::now() - looked_at_ranks_ < Duration(1'000)) return;
+    looked_at_ranks_ = io::now();
     if (ended_ || torchrun_ == 0 || asked_ != placed_ || participant_.is_over(participant_.round()))
       return stall_.rest();
     const auto ranks = ranks_.look();
-    const auto turn = stall_.look(gang_now(), ranks);
+    const auto turn = stall_.look(io::now(), ranks);
     if (turn == gang::StallWatch::Turn::Ask)
       return ranks_.ask([this](pid_t pid) { return launcher_.has(pid); });
     if (turn == gang::StallWatch::Turn::Nothing) return;
@@ -329,13 +327,13 @@ class GangProcess {
   }
 
   void look_for_notice() {
-    looked_for_notice_ = gang_now();
+    looked_for_notice_ = io::now();
     // The agent may write another one, which leaves less time.
     const auto notice = read_notice(agents_notice_);
     if (!notice) return;
     if (!own_) say_of_gang("this machine leaves");
     own_ = earlier(own_, notice);
-    participant_.leave(own_->by.value_or(gang_now()));
+    participant_.leave(own_->by.value_or(io::now()));
   }
 
   void await_signal() {
@@ -344,7 +342,7 @@ class GangProcess {
       // With a notice its file says more, which was written before the signal.
       look_for_notice();
       if (!own_) own_ = StopBy{};
-      participant_.leave(own_->by.value_or(gang_now()));
+      participant_.leave(own_->by.value_or(io::now()));
       await_signal();
     });
   }
@@ -354,7 +352,7 @@ class GangProcess {
     refused_ = false;
     torchrun_ = 0;
     ++launches_;
-    launched_at_ = gang_now();
+    launched_at_ = io::now();
     participant_.idle();
     const std::string endpoint = "127.0.0.1:" + std::to_string(server_.port());
     std::map<std::string, std::string> variables = {
@@ -412,7 +410,7 @@ class GangProcess {
     }
     const bool well = ended_well();
     // Its part is done. Until the leader's is, the gang may need it again.
-    const bool waits = well && !participant_.is_leaving() && !participant_.must_end(gang_now());
+    const bool waits = well && !participant_.is_leaving() && !participant_.must_end(io::now());
     if (waits) return;
     // Torchrun is also started again when it failed in a round: a machine that is gone takes the
     // store with it, or never comes to the meeting. A machine that fails by itself is counted by
@@ -425,7 +423,7 @@ class GangProcess {
     if (participant_.is_given_back())
       say_of_gang("twice a round ended because of this machine: it is to be given back");
     participant_.go();
-    go_until_ = gang_now() + patience_to_go;
+    go_until_ = io::now() + patience_to_go;
   }
 
   // The gang is done when its leader's torchrun has ended well, and the result is there.
@@ -467,7 +465,7 @@ class GangProcess {
       co_return io::LocalResponse{404, "{}"};
     // Only its own children are ended: never a process that a number happens to name.
     torchrun_ = launcher_.has(torchrun) ? torchrun : 0;
-    if (!std::exchange(has_asked_, true)) launch_took_ = gang_now() - launched_at_;
+    if (!std::exchange(has_asked_, true)) launch_took_ = io::now() - launched_at_;
     launches_ = 0;
     const std::uint64_t asking = ++asked_;
     participant_.ready(static_cast<std::uint16_t>(port),
@@ -507,7 +505,7 @@ class GangProcess {
   asio::awaitable<io::LocalResponse> place(std::uint64_t asking) {
     asio::steady_timer timer(context_);
     GangHandover handover(launcher_, participant_, torchrun_);
-    const Time since = gang_now();
+    const Time since = io::now();
     std::string said;
     for (;;) {
       if (asking != asked_) co_return io::LocalResponse{410, R"({"error": "asked again"})"};
@@ -530,7 +528,7 @@ class GangProcess {
         last_ = place;
         say_of_gang("round " + std::to_string(place->round) + ": machine " +
                     std::to_string(place->rank) + " of " + std::to_string(place->machines.size()) +
-                    ", after " + std::to_string((gang_now() - since).count()) + " ms");
+                    ", after " + std::to_string((io::now() - since).count()) + " ms");
         auto machines = nlohmann::json::array();
         std::string word = place->machines.front().word;
         for (const auto& each : place->machines) {
@@ -546,7 +544,7 @@ class GangProcess {
       if (handover.is_in_vain())
         co_return io::LocalResponse{410, R"({"error": "torchrun has ended"})"};
       const std::string waits = participant_.waits_for();
-      if (!participant_.has_place() && waits != said && gang_now() - since > Duration(2'000))
+      if (!participant_.has_place() && waits != said && io::now() - since > Duration(2'000))
         say_of_gang("waiting for " + (said = waits));
       timer.expires_after(gang_tick);
       boost::system::error_code ignored;

@@ -53,7 +53,7 @@ asio::awaitable<Result<std::vector<SeenVolume>, EffectFailed>> DataVolumes::look
 }
 
 DataVolumes::Answer DataVolumes::prepare(decide::PrepareData effect, Duration limit) {
-  const Time until = now_() + limit;
+  const Time until = io::now() + limit;
   std::vector<Entry> entries;
   for (const config::DataVolume& data : job_.storage.data)
     entries.push_back(
@@ -75,7 +75,7 @@ DataVolumes::Answer DataVolumes::prepare(decide::PrepareData effect, Duration li
     }
     const auto late = std::ranges::find(entries, false, &Entry::mounted);
     if (late == entries.end()) co_return decide::Mounted{};
-    if (now_() >= until)
+    if (io::now() >= until)
       co_return EffectFailed{
           .unsettled = true,
           .detail = decide::Detail("the volume of " + late->data.snapshot + " for " +
@@ -103,7 +103,7 @@ DataVolumes::Failed DataVolumes::take_mounted(Entry& entry, const std::vector<Se
 asio::awaitable<DataVolumes::Failed> DataVolumes::bring(Entry& entry,
                                                         const std::vector<SeenVolume>& seen,
                                                         const decide::PrepareData& effect) {
-  const DataStep step = entry.search.next(seen, now_(), policy_);
+  const DataStep step = entry.search.next(seen, io::now(), policy_);
   switch (step.kind) {
     case DataStep::Kind::Make:
       return make(entry, step.attempt, effect);
@@ -145,7 +145,7 @@ asio::awaitable<DataVolumes::Failed> DataVolumes::make(Entry& entry, std::uint32
       "data-" + data.snapshot + "-" + effect.instance.str() + "-" + std::to_string(attempt);
   const auto made = co_await aws_.call(std::move(request), policy_.ec2_call);
   if (made) {
-    entry.search.made(made->id, now_());
+    entry.search.made(made->id, io::now());
     io::note(wire::event("data-made"), spdlog::level::info,
              "{} is made of {} in {} for {}: it is deleted when the job is over", made->id.view(),
              data.snapshot, effect.zone.view(), data.mount);
@@ -185,7 +185,7 @@ asio::awaitable<DataVolumes::Failed> DataVolumes::mount(Entry& entry, VolumeId v
     co_return std::nullopt;
   }
   const decide::Happening mounted = co_await local_.mount_data(
-      device->device, entry.data.mount, std::max(entry.until - now_(), policy_.look));
+      device->device, entry.data.mount, std::max(entry.until - io::now(), policy_.look));
   if (const auto* failed = std::get_if<EffectFailed>(&mounted)) co_return *failed;
   entry.mounted = true;
   spdlog::info("{} is mounted on {}, read-only", volume.view(), entry.data.mount);
@@ -240,7 +240,7 @@ DataVolumes::Answer DataVolumes::unmount(Duration limit) {
 }
 
 DataVolumes::Answer DataVolumes::release(decide::ReleaseData effect, Duration limit) {
-  const Time until = now_() + limit;
+  const Time until = io::now() + limit;
   const decide::Happening unmounted = co_await unmount(limit / 2);
   if (std::holds_alternative<EffectFailed>(unmounted)) co_return unmounted;
   for (;;) {
@@ -260,7 +260,7 @@ DataVolumes::Answer DataVolumes::release(decide::ReleaseData effect, Duration li
       if (failed) co_return *failed;
     }
     if (!held || !effect.remove) co_return decide::Unmounted{};
-    if (now_() >= until) break;
+    if (io::now() >= until) break;
     co_await io::wait_for(policy_.poll_attachment);
   }
   co_return EffectFailed{.unsettled = true, .detail = "a volume of data is not detached in time"};

@@ -2,8 +2,6 @@
 // decide/data_volume.hpp decides the next step of each volume.
 #pragma once
 
-#include <functional>
-
 #include "agent/decide/data_volume.hpp"
 #include "agent/service/act/cloud.hpp"
 #include "agent/service/act/local.hpp"
@@ -13,11 +11,9 @@ namespace spotter::act {
 class DataVolumes {
  public:
   using Answer = asio::awaitable<decide::Happening>;
-  using Clock = std::function<Time()>;
 
-  DataVolumes(AwsClient& aws, Local& local, const config::Job& job, const decide::Policy& policy,
-              Clock now)
-      : aws_(aws), local_(local), job_(job), policy_(policy), now_(std::move(now)) {}
+  DataVolumes(AwsClient& aws, Local& local, const config::Job& job, const decide::Policy& policy)
+      : aws_(aws), local_(local), job_(job), policy_(policy) {}
 
   // Finds or makes each volume in the zone, attaches it and mounts it read-only; succeeds once all
   // are mounted. Keeps what is mounted already, and refuses a mount point that another volume has.
@@ -52,7 +48,6 @@ class DataVolumes {
   Local& local_;
   const config::Job& job_;
   const decide::Policy& policy_;
-  Clock now_;
   bool abandoned_ = false;
 };
 

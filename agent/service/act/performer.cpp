@@ -51,7 +51,7 @@ void Performer::start(Task task) {
   auto body = [](Performer* self, Task asked) -> asio::awaitable<void> {
     // An effect is answered however its work ends; an exception here is the work's cancellation.
     Happening what = given_up();
-    const Duration left = asked.effect.deadline - self->dependencies_.now();
+    const Duration left = asked.effect.deadline - io::now();
     try {
       what = co_await asked.work(std::max(left, Duration(1)));
     } catch (const boost::system::system_error&) {
@@ -104,7 +104,7 @@ asio::awaitable<void> Performer::end(std::uint32_t number) {
 void Performer::answer(EffectId id, Happening what) {
   const auto* identity = std::get_if<IdentityRead>(&what);
   if (home_ && identity != nullptr) home_->is_instance(identity->instance);
-  dependencies_.deliver({dependencies_.now(), id, std::move(what)});
+  dependencies_.deliver({io::now(), id, std::move(what)});
 }
 
 // The terms for judging an end of a trainer that no agent has seen.
@@ -193,34 +193,34 @@ Performer::Answer Performer::on(FetchCode, Duration limit) {
 // The metrics and the journal come after the ledger: their failure is no failure of the ledger.
 Performer::Answer Performer::on(WriteLedger effect, Duration limit) {
   const Ledger& ledger = effect.ledger;
-  const Time until = dependencies_.now() + limit;
+  const Time until = io::now() + limit;
   Happening what = co_await local_.write_ledger(ledger, dependencies_.gave_up(), limit);
   if (!std::holds_alternative<LedgerWritten>(what)) {
     HomeKept kept;
     kept.outcome = HomeKept::Outcome::Failed;
-    if (home_) dependencies_.deliver({dependencies_.now(), {}, kept});
+    if (home_) dependencies_.deliver({io::now(), {}, kept});
     co_return what;
   }
   co_await keep_metrics(until);
   co_await keep_journal(until);
   co_await keep_history(until);
   if (!home_) co_return what;
-  co_await local_.keep_log(std::max(until - dependencies_.now(), Duration(1)));
+  co_await local_.keep_log(std::max(until - io::now(), Duration(1)));
   HomeKept kept;
   what = co_await home_->keep(effect.epoch, !ledger.running,
-                              std::max(until - dependencies_.now(), Duration(1)), kept);
+                              std::max(until - io::now(), Duration(1)), kept);
   const s3::Tally requests = home_->take_requests();
   kept.s3_writes = requests.writes;
   kept.s3_reads = requests.reads;
-  dependencies_.deliver({dependencies_.now(), {}, kept});
+  dependencies_.deliver({io::now(), {}, kept});
   co_return what;
 }
 
 Performer::Answer Performer::on(PrepareShare effect, Duration limit) {
-  const Time until = dependencies_.now() + limit;
+  const Time until = io::now() + limit;
   Happening what = co_await local_.on(effect, limit);
   if (!home_ || !std::holds_alternative<Mounted>(what)) co_return what;
-  what = co_await home_->bring(std::max(until - dependencies_.now(), Duration(1)));
+  what = co_await home_->bring(std::max(until - io::now(), Duration(1)));
   const auto* made = std::get_if<Mounted>(&what);
   if (made != nullptr && made->cleared) forget_end();  // the next session must not find it either
   co_return what;
@@ -229,8 +229,8 @@ Performer::Answer Performer::on(PrepareShare effect, Duration limit) {
 asio::awaitable<void> Performer::keep_metrics(Time until) {
   if (metrics_.empty()) co_return;
   Metrics::News news = metrics_.take();
-  const bool kept = co_await local_.keep_metrics(
-      wire::to_lines(news.curve), news.resumed, std::max(until - dependencies_.now(), Duration(1)));
+  const bool kept = co_await local_.keep_metrics(wire::to_lines(news.curve), news.resumed,
+                                                 std::max(until - io::now(), Duration(1)));
   if (!kept) metrics_.put_back(std::move(news));
 }
 
@@ -238,8 +238,8 @@ asio::awaitable<void> Performer::keep_metrics(Time until) {
 asio::awaitable<void> Performer::keep_journal(Time until) {
   std::string lines = io::take_log();
   if (lines.empty()) co_return;
-  const bool kept = co_await local_.keep_lines("agent.log", lines,
-                                               std::max(until - dependencies_.now(), Duration(1)));
+  const bool kept =
+      co_await local_.keep_lines("agent.log", lines, std::max(until - io::now(), Duration(1)));
   if (!kept) io::put_log_back(std::move(lines));
 }
 
@@ -248,7 +248,7 @@ asio::awaitable<void> Performer::keep_history(Time until) {
   if (lines.empty()) co_return;
   const std::size_t bytes = lines.size();
   const bool kept = co_await local_.keep_lines("history.jsonl", std::move(lines),
-                                               std::max(until - dependencies_.now(), Duration(1)));
+                                               std::max(until - io::now(), Duration(1)));
   if (kept) dependencies_.history_kept(bytes);
 }
 

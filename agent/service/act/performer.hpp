@@ -17,7 +17,6 @@ namespace spotter::act {
 
 // The performer's needs from other folders; agent.cpp passes them, as act does not include sense.
 struct Dependencies {
-  std::function<Time()> now;
   std::function<void(decide::Event)> deliver;
   std::function<asio::awaitable<decide::Happening>()> read_identity;
   std::function<void()> watch_trainer;  // from now on, report its end

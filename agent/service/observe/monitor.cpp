@@ -130,7 +130,7 @@ Monitor::Monitor(asio::io_context& context, const config::Job& job, Sources sour
     // Refuses a web page that reaches this port through DNS rebinding.
     if (!page::is_local_name(request.host)) return not_here();
     const std::string path = request.target.substr(0, request.target.find('?'));
-    return path == "/metrics" ? answer(text(Time(io::boot_time()))) : not_here();
+    return path == "/metrics" ? answer(text(io::now())) : not_here();
   };
   server_ = std::make_unique<io::LocalServer>(context, respond);
   if (const auto failed = server_->open(*job.prometheus.port))

@@ -69,7 +69,7 @@ asio::awaitable<Result<void>> Notifier::post(const Notification& notification) {
   if (!url) co_return failure("notify.webhook: " + url.error().detail.str());
   if (const std::string wrong = wire::wrong_webhook(*url); !wrong.empty())
     co_return failure("notify.webhook: " + wrong);
-  const Time until = Time(io::boot_time()) + whole_post;
+  const Time until = io::now() + whole_post;
   std::string trouble;
   for (std::size_t number = 0;; ++number) {
     io::HttpRequest request;
@@ -87,7 +87,7 @@ asio::awaitable<Result<void>> Notifier::post(const Notification& notification) {
     else
       trouble = "the web hook does not answer: " + answer.error().message;
     const bool passing = answer ? may_pass(answer->status) : !answer.error().forbidden();
-    if (!passing || number == std::size(pauses) || Time(io::boot_time()) + pauses[number] >= until)
+    if (!passing || number == std::size(pauses) || io::now() + pauses[number] >= until)
       co_return failure(trouble);
     co_await io::wait_for(pauses[number]);
   }
@@ -105,9 +105,9 @@ asio::awaitable<Result<void>> Notifier::publish(const Notification& notification
 }
 
 asio::awaitable<bool> Notifier::drain(Duration at_most) {
-  const Time until = Time(io::boot_time()) + at_most;
+  const Time until = io::now() + at_most;
   const auto sends = [this] { return hook_.sending || topic_.sending; };
-  while (sends() && Time(io::boot_time()) < until) {
+  while (sends() && io::now() < until) {
     co_await io::wait_for(std::chrono::milliseconds(50));
   }
   co_return !sends();

@@ -23,8 +23,6 @@ asio::awaitable<bool> done(act::S3Client::Answer<s3::Answer> asking) {
 
 }  // namespace
 
-Time now() { return Time(io::boot_time()); }
-
 sweep::ClaimSettings claim_settings(const config::Job& job, std::size_t count, std::string holder) {
   std::random_device random;
   sweep::ClaimSettings settings;
@@ -195,15 +193,15 @@ void Claims::report_trouble(const Done& done) {
 
 void Claims::deliver(const sweep::News& news) {
   if (left_) return;
-  for (auto& order : claimant_->on(now(), news)) carry_out(std::move(order));
+  for (auto& order : claimant_->on(io::now(), news)) carry_out(std::move(order));
   set_timer();
 }
 
 void Claims::set_timer() {
   if (left_) return;
   // The timer's clock stops while the machine sleeps: looks again within a minute.
-  const Time soon = now() + std::chrono::minutes(1);
-  const Duration left = std::min(claimant_->wake_at(), soon) - now();
+  const Time soon = io::now() + std::chrono::minutes(1);
+  const Duration left = std::min(claimant_->wake_at(), soon) - io::now();
   timer_.expires_after(std::max(Duration(1), left));
   timer_.async_wait([this](boost::system::error_code error) {
     if (!error) deliver(sweep::Tick{});

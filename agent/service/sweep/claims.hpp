@@ -13,8 +13,6 @@
 
 namespace spotter {
 
-Time now();  // since boot: the clock of leases
-
 // Settings of a new Claimant for `count` experiments; `holder`: this machine's name.
 sweep::ClaimSettings claim_settings(const config::Job& job, std::size_t count, std::string holder);
 

@@ -409,9 +409,9 @@ class Worker {
     Duration wait = why == Leaving::NothingFree ? job_.claims->lease : between_tries;
     if (why == Leaving::Interrupted) {
       say("releasing the work: the instance is about to end");
-      wait = std::max(between_tries, deadline_ + policy_.spared_after - now());
+      wait = std::max(between_tries, deadline_ + policy_.spared_after - io::now());
     }
-    for (const Time until = now() + wait; now() < until && leaving_ == Leaving::No;) {
+    for (const Time until = io::now() + wait; io::now() < until && leaving_ == Leaving::No;) {
       co_await io::wait_for(std::chrono::seconds(1));
     }
     co_return leaving_ == Leaving::Asked;
