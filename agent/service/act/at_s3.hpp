@@ -4,6 +4,7 @@
 
 #include "agent/aws/s3_client.hpp"
 #include "agent/decide/event.hpp"
+#include "agent/io/kernel.hpp"
 
 namespace spotter::act {
 
@@ -11,6 +12,9 @@ namespace spotter::act {
 decide::EffectFailed failed_at_s3(const s3::Failure& failure, const char* what);
 // The same of a write, which may have been carried out where S3 gave no answer (`unsettled`).
 decide::EffectFailed failed_write(const s3::Failure& failure, const char* what);
+
+// The time left until then, for the next of several calls: at least a millisecond.
+inline Duration left_until(Time end) { return std::max(end - io::now(), Duration(1)); }
 
 // A request that S3 does not answer is repeated for so long; the rest of decide::Policy::epoch_call
 // is for looking whether a write was carried out.

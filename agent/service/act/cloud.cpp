@@ -352,12 +352,7 @@ bool is_foreign(const wire::Volume& volume, const config::Job& job) {
 
 Cloud::Answer Cloud::on(decide::SurveyStorage effect, Duration whole) {
   // Each call may take what the ones before it have left: where one is slow, another is quick.
-  const auto end = std::chrono::steady_clock::now() + whole;
-  const auto left = [end] {
-    const auto rest = end - std::chrono::steady_clock::now();
-    return std::max<Duration>(std::chrono::duration_cast<Duration>(rest),
-                              std::chrono::milliseconds(1));
-  };
+  const Time end = io::now() + whole;
   decide::Survey survey;
   const config::Tag& found_by = job_.storage.ebs.tag;
   const std::vector<wire::Filter> filters = {wire::tagged(found_by.key, found_by.value),
@@ -366,7 +361,7 @@ Cloud::Answer Cloud::on(decide::SurveyStorage effect, Duration whole) {
   for (const wire::Filter& filter : filters) {
     wire::DescribeVolumes request;
     request.filters = {filter};
-    const auto volumes = co_await aws_.call_all(std::move(request), left());
+    const auto volumes = co_await aws_.call_all(std::move(request), left_until(end));
     if (!volumes) co_return as_failure(volumes.error());
     for (const wire::Volume& volume : volumes->items) {
       if (volume.state == wire::VolumeState::Deleted || is_foreign(volume, job_)) continue;
@@ -382,7 +377,7 @@ Cloud::Answer Cloud::on(decide::SurveyStorage effect, Duration whole) {
   // A user's backup may have the job's tag, too: only snapshots that we took for a move are ours.
   request.filters = {wire::tagged(tag::job, job_.volumes_owner()),
                      wire::tagged(tag::role, "snapshot")};
-  const auto snapshots = co_await aws_.call_all(std::move(request), left());
+  const auto snapshots = co_await aws_.call_all(std::move(request), left_until(end));
   if (!snapshots) co_return as_failure(snapshots.error());
   for (const wire::Snapshot& snapshot : snapshots->items) {
     if (is_foreign(snapshot.tags, job_)) continue;
@@ -394,7 +389,7 @@ Cloud::Answer Cloud::on(decide::SurveyStorage effect, Duration whole) {
   if (fence_) {
     survey.epoch_line = decide::line_in(survey, effect.line);
     const auto epoch =
-        co_await fence_->read(survey.epoch_line, std::min<Duration>(left(), whole / 5));
+        co_await fence_->read(survey.epoch_line, std::min<Duration>(left_until(end), whole / 5));
     if (!epoch) co_return epoch.error();
     survey.epoch = *epoch;
     if (epoch->holder) holders.values.push_back(epoch->holder.str());
@@ -404,7 +399,7 @@ Cloud::Answer Cloud::on(decide::SurveyStorage effect, Duration whole) {
   if (!holders.values.empty()) {
     wire::DescribeInstances lookup;
     lookup.filters = {holders};
-    const auto instances = co_await aws_.call_all(std::move(lookup), left());
+    const auto instances = co_await aws_.call_all(std::move(lookup), left_until(end));
     if (!instances) co_return as_failure(instances.error());
     set_holder_states(survey.volumes, instances->items);
     set_holder_states(survey.data, instances->items);

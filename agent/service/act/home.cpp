@@ -13,7 +13,6 @@
 #include "agent/base/text.hpp"
 #include "agent/config/run.hpp"
 #include "agent/decide/policy.hpp"
-#include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
 #include "agent/service/act/trainer.hpp"
 #include "agent/wire/events.hpp"
@@ -164,19 +163,16 @@ Home::Answer Home::survey(Duration limit) {
 asio::awaitable<Home::Finding> Home::change(
     std::function<wire::HeadChange(const wire::SeenHead&)> made_of, Duration limit) {
   using Kind = wire::HeadChange::Kind;
-  const auto until = std::chrono::steady_clock::now() + limit;
-  const auto left = [until] {
-    const auto time = until - std::chrono::steady_clock::now();
-    return std::max(std::chrono::duration_cast<Duration>(time), Duration(1));
-  };
+  const Time until = io::now() + limit;
   for (int i = 0; i <= most_tries; ++i) {
-    Finding before = co_await find(left());
+    Finding before = co_await find(left_until(until));
     if (!before) co_return before;
     const wire::HeadChange made = made_of(*before);
     if (made.kind == Kind::Enough) co_return before;
     if (made.kind == Kind::Lost)
       co_return tl::unexpected(at_home(Failure::Conflict, "another epoch was written first"));
-    const auto written = co_await head_.write(wire::to_json(made.next), before->etag, left());
+    const auto written =
+        co_await head_.write(wire::to_json(made.next), before->etag, left_until(until));
     if (!written) co_return tl::unexpected(failed_write(written.error(), the_home));
     if (*written) co_return before;
     if (!made.again)
@@ -264,8 +260,7 @@ std::optional<EffectFailed> Home::claim_folder() {
 }
 
 Home::Answer Home::bring(Duration limit) {
-  using Clock = std::chrono::steady_clock;
-  const auto until = Clock::now() + limit;
+  const Time until = io::now() + limit;
   if (auto had = claim_folder()) co_return *had;  // which may not have been there before
   const Finding found = co_await find(std::min<Duration>(limit, decide::Policy().epoch_call));
   if (!found) co_return found.error();
@@ -277,17 +272,16 @@ Home::Answer Home::bring(Duration limit) {
   const std::uint32_t held = now.number == epoch_ ? held_ : now.number;
   auto home = co_await described(now.number, found->head.id);
   if (!home) co_return home.error();
-  const auto began = Clock::now();
+  const Time began = io::now();
   auto bringing = parts_.local.home_verb(
-      verbs::BringHome{std::move(*home), found->head.manifest, held},
-      std::max(std::chrono::duration_cast<Duration>(until - began), Duration(1)));
+      verbs::BringHome{std::move(*home), found->head.manifest, held}, left_until(until));
   const auto brought = co_await std::move(bringing);
   if (!brought) co_return brought.error();
   const json answer = wire::parsed_json(*brought);
   count({count_of(answer, "s3_writes"), count_of(answer, "s3_reads")});
   for (const std::string& each : texts_of(answer, "torn"))
     io::note(wire::event("torn-checkpoint"), spdlog::level::warn, "torn checkpoint: {}", each);
-  const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  const double seconds = std::chrono::duration<double>(io::now() - began).count();
   const double megabytes = static_cast<double>(count_of(answer, "bytes")) / 1e6;
   spdlog::info("the home is here: {} files and {:.1f} MB came from {} in {:.1f} s",
                count_of(answer, "files"), megabytes, wire::to_url(at_), seconds);
@@ -295,14 +289,9 @@ Home::Answer Home::bring(Duration limit) {
 }
 
 Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide::HomeKept& kept) {
-  using Clock = std::chrono::steady_clock;
   using Outcome = decide::HomeKept::Outcome;
-  const auto began = Clock::now();
-  const auto left = [&] {
-    return std::max(std::chrono::duration_cast<Duration>(began + limit - Clock::now()),
-                    Duration(1));
-  };
-  const auto call = [&] { return std::min<Duration>(left(), decide::Policy().epoch_call); };
+  const Time began = io::now(), until = began + limit;
+  const auto call = [&] { return std::min(left_until(until), decide::Policy().epoch_call); };
   kept.outcome = Outcome::Failed;
   const Finding found = co_await find(call());
   if (!found) co_return found.error();
@@ -316,7 +305,7 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   auto home = co_await described(epoch, found->head.id);
   if (!home) co_return home.error();
   auto keeping = parts_.local.home_verb(
-      verbs::KeepHome{std::move(*home), found->head.manifest, whole, !unsure_}, left());
+      verbs::KeepHome{std::move(*home), found->head.manifest, whole, !unsure_}, left_until(until));
   const auto answered = co_await std::move(keeping);
   if (!answered) co_return answered.error();
   const json answer = wire::parsed_json(*answered);
@@ -338,7 +327,7 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   const Finding before = co_await std::move(committing);
   kept.newest = content.newest;
   kept.bytes = count_of(answer, "sent");
-  kept.took = std::chrono::duration_cast<Duration>(Clock::now() - began);
+  kept.took = io::now() - began;
   unsure_ = !before;
   committed_ = before.has_value();
   if (before) {

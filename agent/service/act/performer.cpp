@@ -205,10 +205,9 @@ Performer::Answer Performer::on(WriteLedger effect, Duration limit) {
   co_await keep_journal(until);
   co_await keep_history(until);
   if (!home_) co_return what;
-  co_await local_.keep_log(std::max(until - io::now(), Duration(1)));
+  co_await local_.keep_log(left_until(until));
   HomeKept kept;
-  what = co_await home_->keep(effect.epoch, !ledger.running,
-                              std::max(until - io::now(), Duration(1)), kept);
+  what = co_await home_->keep(effect.epoch, !ledger.running, left_until(until), kept);
   const s3::Tally requests = home_->take_requests();
   kept.s3_writes = requests.writes;
   kept.s3_reads = requests.reads;
@@ -220,7 +219,7 @@ Performer::Answer Performer::on(PrepareShare effect, Duration limit) {
   const Time until = io::now() + limit;
   Happening what = co_await local_.on(effect, limit);
   if (!home_ || !std::holds_alternative<Mounted>(what)) co_return what;
-  what = co_await home_->bring(std::max(until - io::now(), Duration(1)));
+  what = co_await home_->bring(left_until(until));
   const auto* made = std::get_if<Mounted>(&what);
   if (made != nullptr && made->cleared) forget_end();  // the next session must not find it either
   co_return what;
@@ -229,8 +228,8 @@ Performer::Answer Performer::on(PrepareShare effect, Duration limit) {
 asio::awaitable<void> Performer::keep_metrics(Time until) {
   if (metrics_.empty()) co_return;
   Metrics::News news = metrics_.take();
-  const bool kept = co_await local_.keep_metrics(wire::to_lines(news.curve), news.resumed,
-                                                 std::max(until - io::now(), Duration(1)));
+  const bool kept =
+      co_await local_.keep_metrics(wire::to_lines(news.curve), news.resumed, left_until(until));
   if (!kept) metrics_.put_back(std::move(news));
 }
 
@@ -238,8 +237,7 @@ asio::awaitable<void> Performer::keep_metrics(Time until) {
 asio::awaitable<void> Performer::keep_journal(Time until) {
   std::string lines = io::take_log();
   if (lines.empty()) co_return;
-  const bool kept =
-      co_await local_.keep_lines("agent.log", lines, std::max(until - io::now(), Duration(1)));
+  const bool kept = co_await local_.keep_lines("agent.log", lines, left_until(until));
   if (!kept) io::put_log_back(std::move(lines));
 }
 
@@ -247,8 +245,8 @@ asio::awaitable<void> Performer::keep_history(Time until) {
   std::string lines = dependencies_.history();
   if (lines.empty()) co_return;
   const std::size_t bytes = lines.size();
-  const bool kept = co_await local_.keep_lines("history.jsonl", std::move(lines),
-                                               std::max(until - io::now(), Duration(1)));
+  const bool kept =
+      co_await local_.keep_lines("history.jsonl", std::move(lines), left_until(until));
   if (kept) dependencies_.history_kept(bytes);
 }
 
