@@ -118,6 +118,11 @@ struct Source {
   std::string via;
 };
 
+// The action on the fleet when the job only ever fails (job.yaml: on_failure.then).
+enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
+
+inline constexpr int all_gpus = -1;  // of the machine, and one at least
+
 // The metadata service's word for what will happen to the instance.
 enum class InterruptionAction : std::uint8_t { Terminate, Stop, Hibernate };
 

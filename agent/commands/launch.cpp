@@ -455,7 +455,7 @@ Result<int> run(const LaunchOptions& options) {
     io::complain("launch", "an instance on demand comes only while `spotter watch " + options.job +
                                "` runs somewhere, or `spotter watch --once` from a timer: with no "
                                "instance there is nobody else to ask for one");
-  if (launched.job.on_failure.then == config::GiveUp::Hold)
+  if (launched.job.on_failure.then == GiveUp::Hold)
     io::complain("launch",
                  "a machine that fails stays " +
                      wire::duration_text(

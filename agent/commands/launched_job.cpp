@@ -76,7 +76,7 @@ Result<std::string> held(const std::string& text, const std::string& job_file) {
   const std::string longer =
       text + (text.ends_with('\n') ? "" : "\n") + "on_failure: {then: hold}\n";
   const auto job = config::parse_job(longer, config::Environment::of_root());
-  if (job && job->on_failure.then == config::GiveUp::Hold) return longer;
+  if (job && job->on_failure.then == GiveUp::Hold) return longer;
   return failure(job_file +
                  " has an `on_failure:` of its own: say `then: hold` there, in the "
                  "place of --hold-failed");
@@ -114,7 +114,7 @@ Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work,
   auto job = TRY(job_to_launch(job_file));
   if (holds) {
     text = TRY(held(text, job_file));
-    job.on_failure.then = config::GiveUp::Hold;
+    job.on_failure.then = GiveUp::Hold;
   }
   std::map<std::string, std::string> files{{"job.yaml", text}};
   job.sending = sending;

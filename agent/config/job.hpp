@@ -77,8 +77,6 @@ inline constexpr const char* code_record = "code.txt";
 // Attributes with which git neither changes the ends of lines nor runs a filter.
 inline constexpr std::string_view code_as_it_is = "* -text -filter -ident !working-tree-encoding\n";
 
-inline constexpr int all_gpus = -1;
-
 struct Trainer {
   std::string command;  // for the user's login shell, which alone expands it
   std::string user;     // default: spotter, or the agent's own user when that is not root
@@ -210,8 +208,6 @@ inline constexpr char before_index = ':';
 inline std::string of_experiment(const std::string& name, std::size_t index) {
   return name + before_index + std::to_string(index);
 }
-
-enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
 
 struct OnFailure {
   int attempts_without_progress = 3;

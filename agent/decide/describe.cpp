@@ -223,7 +223,7 @@ std::string sentence(const Finished&, const Facts& facts, const Policy&) {
 }
 std::string sentence(const GaveUp&, const Facts& facts, const Policy& policy) {
   std::string why = "gave up: " + std::string(words(facts.exit.surrender));
-  if (policy.then != FailurePolicy::Hold || policy.foreground) return why;
+  if (policy.then != GiveUp::Hold || policy.foreground) return why;
   return why + "; this machine stays " + std::to_string(policy.hold_limit / minutes(1)) +
          " min for a person to look at, and costs; then its fleet ends";
 }

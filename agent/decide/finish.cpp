@@ -224,7 +224,7 @@ Next on(const Finished&, const IdentityRead& identity, Context& c) {
 }
 
 Next on(const GaveUp&, const Woke&, Context& c) {
-  if (c.policy.then == FailurePolicy::Hold) return end_fleet(c, ScalingToZero{});
+  if (c.policy.then == GiveUp::Hold) return end_fleet(c, ScalingToZero{});
   c.ask(ReadIdentity{}, c.policy.imds_call);
   return std::nullopt;
 }

@@ -13,21 +13,16 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// The action on the fleet when the job only ever fails (job.yaml: on_failure.then).
-enum class FailurePolicy : std::uint8_t { ScaleToZero, Hold, Cancel };
-
 // The kind of storage that has the job's state (job.yaml: storage). A volume is brought to the
 // instance, from zone to zone; a share is reached from everywhere: it is mounted, or a folder that
 // is there already. A bucket has a folder here as its working copy, but only what the bucket has
 // counts.
 enum class StorageKind : std::uint8_t { Volume, Share, Bucket };
 
-inline constexpr std::uint32_t all_gpus = UINT32_MAX;  // of the machine, and one at least
-
 struct Policy {
   // --- the job's choices (job.yaml) ---
   std::uint32_t attempts_without_progress = 3;
-  FailurePolicy then = FailurePolicy::ScaleToZero;
+  GiveUp then = GiveUp::ScaleToZero;
   // A trainer that hangs again without a new checkpoint would do so for ever, and each time costs
   // half an hour.
   std::uint32_t hangs = 2;
@@ -40,7 +35,7 @@ struct Policy {
   // A trainer that reports no checkpoints counts as having made one after it ran for this long.
   Duration settled = minutes(30);
   bool has_code = false;   // is there a repository to check out?
-  std::uint32_t gpus = 0;  // that the trainer needs; 0: nothing is looked for; all_gpus
+  int gpus = 0;            // that the trainer needs; 0: nothing is looked for; all_gpus
   std::uint32_t data = 0;  // volumes of data beside the job's own; 0: none
   StorageKind storage = StorageKind::Volume;
   ShortText<200> place;  // of a share, for a person: "/mnt/share (user@host:/opt/host)"

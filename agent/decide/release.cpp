@@ -249,9 +249,9 @@ Stage settle(Context& c, ReleaseGoal then) {
   c.facts.progress.ledger_known = false;
   if (then == ReleaseGoal::Finish) return on_share(c) ? cancel_fleet(c) : tidy_up(c);
   if (then == ReleaseGoal::GiveUp) {
-    if (c.policy.then == FailurePolicy::Hold) return hold(c);
-    const bool cancel = c.policy.then == FailurePolicy::Cancel &&
-                        c.facts.exit.surrender != Surrender::BlockedTooLong;
+    if (c.policy.then == GiveUp::Hold) return hold(c);
+    const bool cancel =
+        c.policy.then == GiveUp::Cancel && c.facts.exit.surrender != Surrender::BlockedTooLong;
     return cancel ? cancel_fleet(c) : end_fleet(c, ScalingToZero{});
   }
   if (then == ReleaseGoal::Exit || c.facts.exit.leave || c.policy.foreground) {

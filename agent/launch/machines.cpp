@@ -89,7 +89,7 @@ std::string has_gpus(const TypeSize& it) {
 }
 
 void judge_gpus(Findings& findings, const config::Job& job, const Machines& machines) {
-  const bool any = job.trainer.gpus == config::all_gpus;
+  const bool any = job.trainer.gpus == all_gpus;
   const std::uint64_t wanted = any ? 1 : static_cast<std::uint64_t>(job.trainer.gpus);
   if (wanted == 0 || machines.types.empty()) return;
   const Misfit found = misfits(

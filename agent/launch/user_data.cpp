@@ -22,7 +22,7 @@ const char* when_failing(const config::Job& job) {
 
 // Minutes, at least one, that such a machine stays; 0: it does not.
 std::string minutes_held(const config::Job& job) {
-  if (job.on_failure.then != config::GiveUp::Hold) return "0";
+  if (job.on_failure.then != GiveUp::Hold) return "0";
   return std::to_string(std::chrono::ceil<std::chrono::minutes>(job.on_failure.hold).count());
 }
 

@@ -135,17 +135,7 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   policy.starts_per_attempt = static_cast<std::uint32_t>(job.on_failure.starts_per_attempt);
   policy.blocked_limit = job.on_failure.blocked;
   policy.hold_limit = job.on_failure.hold;
-  switch (job.on_failure.then) {
-    case config::GiveUp::ScaleToZero:
-      policy.then = decide::FailurePolicy::ScaleToZero;
-      break;
-    case config::GiveUp::Hold:
-      policy.then = decide::FailurePolicy::Hold;
-      break;
-    case config::GiveUp::Cancel:
-      policy.then = decide::FailurePolicy::Cancel;
-      break;
-  }
+  policy.then = job.on_failure.then;
   policy.hours_limit = job.limits.hours.value_or(0);
   policy.dollars_limit = job.limits.dollars.value_or(0);
   policy.fence = job.fence.has_value();
@@ -160,8 +150,7 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   policy.data = static_cast<std::uint32_t>(job.storage.data.size());
   if (job.launch && job.launch->volume)
     policy.initialization_rate = job.launch->volume->initialization_rate;
-  const bool all = job.trainer.gpus == config::all_gpus;
-  policy.gpus = all ? decide::all_gpus : static_cast<std::uint32_t>(job.trainer.gpus);
+  policy.gpus = job.trainer.gpus;
   if (job.fleet) policy.fleet = *job.fleet;
   if (job.trainer.stop_grace) policy.stop_grace = *job.trainer.stop_grace;
   if (job.storage.ebs.consistency_bound) {
@@ -176,7 +165,8 @@ decide::Policy policy_to_fill(const config::Job& job) {
   decide::Policy policy = policy_of(job, true);
   policy.fills = true;
   policy.sends_result = job.sending.has_value();
-  policy.data = policy.gpus = 0;
+  policy.data = 0;
+  policy.gpus = 0;
   policy.blocked_retry = Duration(0);  // does not wait for a person
   return policy;
 }

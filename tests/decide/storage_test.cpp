@@ -137,7 +137,7 @@ TEST(Answers, OfAQuestionThatIsNotAwaitedChangeNothing) {
 
 TEST(Blocked, TooLongEndsTheCostNotTheFleet) {
   Story story;
-  story.policy.then = FailurePolicy::Cancel;
+  story.policy.then = GiveUp::Cancel;
   story.boot();
   story.survey({});
   while (story.stage() == "blocked") {

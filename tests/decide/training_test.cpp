@@ -43,7 +43,7 @@ TEST(Training, ACrashIsTriedAgainThenScalesToZeroButNeverCancels) {
 
 TEST(Training, AMachineThatIsHeldForAPersonDoesNotStayForEver) {
   Story story;
-  story.policy.then = FailurePolicy::Hold;
+  story.policy.then = GiveUp::Hold;
   story.policy.hold_limit = hours(2);
   story.policy.attempts_without_progress = 1;
   story.train();

@@ -221,7 +221,7 @@ TEST(Ending, OfARunThatIsAlwaysLostBeforeItsFirstCheckpoint) {
     story.policy.foreground = true;
     story.policy.has_code = false;
     story.policy.attempts_without_progress = 1;
-    story.policy.then = decide::FailurePolicy::Hold;
+    story.policy.then = GiveUp::Hold;
     story.sense(decide::Started{});
     story.answer(decide::HostLooked{});
     if (story.stage() == "identifying") story.answer(decide::EffectFailed{});

@@ -134,7 +134,7 @@ TEST(Machines, ThatFitAreWell) {
   EXPECT_TRUE(story.is_well());
   story.job.trainer.gpus = 1;
   EXPECT_TRUE(story.is_well());
-  story.job.trainer.gpus = config::all_gpus;
+  story.job.trainer.gpus = all_gpus;
   EXPECT_TRUE(story.is_well());
 }
 
@@ -158,7 +158,7 @@ TEST(Machines, TooFewGpusOfAllTypesNameTheMost) {
 TEST(Machines, AutoWithoutAnyGpuIsAWarning) {
   Story story;
   story.machines.types = {type("m5.large", 0)};
-  story.job.trainer.gpus = config::all_gpus;
+  story.job.trainer.gpus = all_gpus;
   EXPECT_EQ(story.said("gpus", Verdict::Warn),
             "trainer.gpus is auto, and m5.large has none: name instance types with 1 GPU or more");
   EXPECT_EQ(story.said("gpus"), "");

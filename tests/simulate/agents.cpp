@@ -105,7 +105,7 @@ void Simulation::take(Host& host, const decide::Event& event) {
   decide::step(state, event, policy_of(host), effects);
   ++verdict_.steps;
   if (const char* words = decide::broken_invariant(state)) return broken(words);
-  const bool held = policy_.then == decide::FailurePolicy::Hold;
+  const bool held = policy_.then == GiveUp::Hold;
   if (held && std::holds_alternative<decide::GaveUp>(state.stage)) judge_surrender(host.id);
   if (record_ && counts) {
     std::string line = "  -> " + std::string(name(state.stage));

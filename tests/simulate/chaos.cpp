@@ -131,9 +131,7 @@ void Simulation::choose_work() {
   policy_.sends_result = verdict_.seed % 3 == 0;
   policy_.attempts_without_progress = 50;  // interruptions before the first checkpoint count, too
   if (work_.doomed) {
-    constexpr decide::FailurePolicy policies[] = {decide::FailurePolicy::ScaleToZero,
-                                                  decide::FailurePolicy::Hold,
-                                                  decide::FailurePolicy::Cancel};
+    constexpr GiveUp policies[] = {GiveUp::ScaleToZero, GiveUp::Hold, GiveUp::Cancel};
     policy_.then = one_of(random_, policies);
     policy_.attempts_without_progress = 2 + static_cast<std::uint32_t>(random_.below(4));
   }

@@ -9,14 +9,12 @@ using std::chrono::seconds;
 // Drawn from a sequence of their own: runs without GPUs stay the same for each seed.
 void Simulation::choose_gpus() {
   if (bus_.below(4) != 0) return;
-  policy_.gpus = 1U << bus_.below(4);
+  policy_.gpus = 1 << bus_.below(4);
   menu_.set(Fault::GpusAbsent, bus_.below(2) == 0);
   menu_.set(Fault::GpuLost, bus_.below(2) == 0);
   menu_.set(Fault::GpusNever, bus_.below(12) == 0);
   if (!menu_.has(Fault::GpusNever)) return;
-  constexpr decide::FailurePolicy policies[] = {decide::FailurePolicy::ScaleToZero,
-                                                decide::FailurePolicy::Hold,
-                                                decide::FailurePolicy::Cancel};
+  constexpr GiveUp policies[] = {GiveUp::ScaleToZero, GiveUp::Hold, GiveUp::Cancel};
   policy_.then = policies[bus_.below(std::size(policies))];
   policy_.attempts_without_progress = 2 + static_cast<std::uint32_t>(bus_.below(4));
 }

@@ -154,7 +154,7 @@ void Simulation::judge_cancel(const InstanceId& caller) {
   const decide::Facts& facts = hosts_[caller].agent.state.facts;
   cancelled_ = std::min(cancelled_, now_);
   if (!facts.exit.done) {
-    if (policy_.then != decide::FailurePolicy::Cancel) broken("the policy does not say: cancel");
+    if (policy_.then != GiveUp::Cancel) broken("the policy does not say: cancel");
     if (facts.exit.surrender == decide::Surrender::BlockedTooLong) {
       broken("the fleet is cancelled for what a person must mend");
     }

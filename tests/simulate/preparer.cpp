@@ -26,7 +26,8 @@ void Simulation::expect_preparer() {
   if (to_prepare_ == 0) return;
   to_fill_ = policy_;
   to_fill_.foreground = to_fill_.fills = true;
-  to_fill_.data = to_fill_.gpus = 0;
+  to_fill_.gpus = 0;
+  to_fill_.data = 0;
   to_fill_.blocked_retry = Duration{0};
   if (prepared_from_ != decide::kNever) at_time(prepared_from_, [this] { launch_preparer(); });
 }

@@ -81,7 +81,7 @@ void read_line(Scenario& scenario, const std::string& line) {
   } else if (key == "attempts") {
     script.attempts = static_cast<std::uint32_t>(std::stoul(value));
   } else if (key == "gpus") {
-    script.gpus = static_cast<std::uint32_t>(std::stoul(value));
+    script.gpus = std::stoi(value);
   } else if (key == "lacking") {
     script.lacking = std::stoull(value);
   } else if (key == "data") {

@@ -124,8 +124,7 @@ bool Simulation::is_over() {
   if (!fleet) return false;
   const bool ended = fleet->state == world::FleetState::Cancelled;
   const bool at_rest = fleet->target == 0 && fleet->state == world::FleetState::Active;
-  const bool held =
-      policy_.then == decide::FailurePolicy::Hold && surrender_ != decide::Surrender::None;
+  const bool held = policy_.then == GiveUp::Hold && surrender_ != decide::Surrender::None;
   if (held && surrender_ != decide::Surrender::BlockedTooLong) return true;
   if (held) come_back();
   if (!ended && !at_rest) return false;

@@ -54,7 +54,7 @@ struct Script {
   bool has_code = false;
   std::uint32_t attempts = 50;  // without progress, until the job is given up
   std::vector<ScriptedFault> faults;
-  std::uint32_t gpus = 0;     // that the trainer needs; the first machines lack some
+  int gpus = 0;               // that the trainer needs; the first machines lack some
   std::uint64_t lacking = 0;  // so many machines
   bool data = false;          // the job has a volume of data
   bool prepare = false;       // `spotter prepare` begins with the fleet's first instance
