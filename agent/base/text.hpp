@@ -116,4 +116,14 @@ inline std::string shell_quoted(std::string_view word) {
   return quoted + "'";
 }
 
+// The same as a person types it: in quotes only where they are needed.
+inline std::string shell_word(const std::string& word) {
+  const bool plain = std::ranges::all_of(word, [](char each) {
+    return (each >= 'a' && each <= 'z') || (each >= 'A' && each <= 'Z') ||
+           (each >= '0' && each <= '9') ||
+           std::string_view("_-+./:=,@%").find(each) != std::string_view::npos;
+  });
+  return plain && !word.empty() ? word : shell_quoted(word);
+}
+
 }  // namespace spotter::wire

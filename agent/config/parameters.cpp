@@ -56,14 +56,6 @@ class Source {
   std::mt19937_64 engine_;
 };
 
-std::string shell_word(const std::string& text) {
-  const auto plain = [](char each) {
-    return has(letters, each) || has(digits, each) || has("-+./:=,@%", each);
-  };
-  if (!text.empty() && std::ranges::all_of(text, plain)) return text;
-  return wire::shell_quoted(text);
-}
-
 // The name in braces at the start of `text`; empty: there is none.
 std::string_view braced_name(std::string_view text) {
   if (!text.starts_with('{')) return {};
@@ -158,7 +150,7 @@ std::vector<Set> draw(const std::vector<Drawn>& parameters, std::size_t sets, st
 }
 
 Result<std::string> fill(std::string_view command, const Set& set) {
-  return fill_with(command, set, shell_word);
+  return fill_with(command, set, wire::shell_word);
 }
 
 Result<std::string> fill_word(std::string_view word, const Set& set) {

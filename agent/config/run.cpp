@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -28,26 +27,10 @@ tl::unexpected<Problems> refused(const std::string& message) {
   return tl::unexpected(Problems{{0, 0, message}});
 }
 
-// One line for the user's shell, with each word quoted.
-std::string in_quotes(const std::vector<std::string>& words) {
+// One line for the user's shell.
+std::string line_of(const std::vector<std::string>& words, auto quoted) {
   std::string line;
-  for (const std::string& word : words) {
-    if (!line.empty()) line += ' ';
-    line += wire::shell_quoted(word);
-  }
-  return line;
-}
-
-// The line as a person types it, with quotes only where they are needed.
-std::string as_typed(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) {
-    const bool plain = !word.empty() && std::ranges::all_of(word, [](unsigned char each) {
-      return std::isalnum(each) != 0 ||
-             std::string_view("_-./=:,+@%").find(static_cast<char>(each)) != std::string_view::npos;
-    });
-    line += (line.empty() ? "" : " ") + (plain ? word : wire::shell_quoted(word));
-  }
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + quoted(word);
   return line;
 }
 
@@ -99,8 +82,8 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
   if (!request.command.empty()) {
     auto words = filled(request.command, job);
     if (!words) return refused(words.error().message);
-    job.trainer.command = "exec " + in_quotes(*words);
-    if (request.job_file.empty()) job.trainer.words = as_typed(*words);
+    job.trainer.command = "exec " + line_of(*words, wire::shell_quoted);
+    if (request.job_file.empty()) job.trainer.words = line_of(*words, wire::shell_word);
     job.trainer.new_words = request.new_command;
   }
   if (!request.member.empty() && !job.gang)
