@@ -178,7 +178,8 @@ tl::unexpected<std::vector<Problem>> in_file_order(std::vector<Problem> problems
 
 void Reader::map(const Node& node, const std::string& path, const Fields& fields) {
   if (root_ == nullptr) root_ = &node;
-  if (!is_map(node, path, "a mapping with the keys " + joined(keys_of(fields)))) return;
+  if (!is_kind(Node::Kind::Map, node, path, "a mapping with the keys " + joined(keys_of(fields))))
+    return;
   for (std::size_t i = 0; i < node.keys.size(); ++i) {
     const Node& key = node.keys[i];
     const auto field = std::find_if(fields.begin(), fields.end(),
@@ -198,7 +199,7 @@ void Reader::map(const Node& node, const std::string& path, const Fields& fields
 
 Reader::Take Reader::pairs(std::string_view expected, TakePair each) {
   return [this, expected, each = std::move(each)](const Node& node, const std::string& path) {
-    if (!is_map(node, path, std::string(expected))) return;
+    if (!is_kind(Node::Kind::Map, node, path, expected)) return;
     for (std::size_t i = 0; i < node.keys.size(); ++i) {
       const Node& key = node.keys[i];
       if (!is_repeated(node, i, path)) each(key, node.items[i], below(path, key.text));
@@ -234,22 +235,14 @@ void Reader::problem(const Node& node, const std::string& path, const std::strin
   problems_.push_back({node.line, node.column, path.empty() ? message : path + ": " + message});
 }
 
-bool Reader::is_text(const Node& node, const std::string& path, std::string_view expected) {
-  if (node.kind == Node::Kind::Text) return true;
+bool Reader::is_kind(Node::Kind kind, const Node& node, const std::string& path,
+                     std::string_view expected) {
+  if (node.kind == kind) return true;
   if (node.kind == Node::Kind::Null)
     problem(node, path, "the value is missing; expected " + std::string(expected));
-  else
-    problem(node, path, "expected " + std::string(expected) + ", found " + describe(node));
-  return false;
-}
-
-bool Reader::is_map(const Node& node, const std::string& path, const std::string& expected) {
-  if (node.kind == Node::Kind::Map) return true;
-  if (node.kind == Node::Kind::Null)
-    problem(node, path, "the value is missing; expected " + expected);
   else  // does not print a text, which may be a secret: `secrets: hunter2`
     problem(node, path,
-            "expected " + expected + ", found " +
+            "expected " + std::string(expected) + ", found " +
                 (node.kind == Node::Kind::Text ? "text" : describe(node)));
   return false;
 }

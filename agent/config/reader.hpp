@@ -56,7 +56,7 @@ class Reader {
   template <class Target, class T>
   Take scalar(Target& to, const Scalar<T>& type) {
     return [this, &to, &type](const Node& node, const std::string& path) {
-      if (!is_text(node, path, type.expected)) return;
+      if (!is_kind(Node::Kind::Text, node, path, type.expected)) return;
       store(to, type.parse(node.text), node, path);
     };
   }
@@ -64,35 +64,23 @@ class Reader {
   template <class Target, class T>
   Take expanded(Target& to, const Scalar<T>& type) {
     return [this, &to, &type](const Node& node, const std::string& path) {
-      if (!is_text(node, path, type.expected)) return;
+      if (!is_kind(Node::Kind::Text, node, path, type.expected)) return;
       const auto text = expand(node.text, environment_.variables);
       if (!text) return problem(node, path, text.error().message);
       store(to, type.parse(*text), node, path);
     };
   }
   template <class T>
-  Take object(T& to, Fields (*fields)(Reader&, T&)) {
+  Take object(auto& to, Fields (*fields)(Reader&, T&)) {
     return [this, &to, fields](const Node& node, const std::string& path) {
-      map(node, path, fields(*this, to));
-    };
-  }
-  template <class T>
-  Take object(std::optional<T>& to, Fields (*fields)(Reader&, T&)) {
-    return [this, &to, fields](const Node& node, const std::string& path) {
-      map(node, path, fields(*this, to.emplace()));
+      map(node, path, fields(*this, made(to)));
     };
   }
   // By a function of its own.
   template <class T>
-  Take by(void (*read)(Reader&, const Node&, const std::string&, T&), T& to) {
+  Take by(void (*read)(Reader&, const Node&, const std::string&, T&), auto& to) {
     return [this, read, &to](const Node& node, const std::string& path) {
-      read(*this, node, path, to);
-    };
-  }
-  template <class T>
-  Take by(void (*read)(Reader&, const Node&, const std::string&, T&), std::optional<T>& to) {
-    return [this, read, &to](const Node& node, const std::string& path) {
-      read(*this, node, path, to.emplace());
+      read(*this, node, path, made(to));
     };
   }
   // One text, or a list of at least one, with ${NAME} expanded.
@@ -131,8 +119,16 @@ class Reader {
 
  private:
   bool is_repeated(const Node& map, std::size_t index, const std::string& path);
-  bool is_text(const Node& node, const std::string& path, std::string_view expected);
-  bool is_map(const Node& node, const std::string& path, const std::string& expected);
+  template <class T>
+  static T& made(T& to) {
+    return to;
+  }
+  template <class T>
+  static T& made(std::optional<T>& to) {
+    return to.emplace();
+  }
+  bool is_kind(Node::Kind kind, const Node& node, const std::string& path,
+               std::string_view expected);
   template <class Target, class T>
   void store(Target& to, Result<T> value, const Node& node, const std::string& path) {
     if (value)
