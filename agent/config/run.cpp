@@ -72,6 +72,30 @@ fs::path folder_of_runs() {
 
 std::string name_of_runs() { return "spotter-" + std::to_string(::geteuid()) + "-"; }
 
+// Those of this user that are there now, the one with the newest status first. Each is removed when
+// its run has released the storage.
+std::vector<std::string> run_directories() {
+  std::vector<std::pair<fs::file_time_type, std::string>> found;
+  std::error_code error;
+  for (fs::directory_iterator it(folder_of_runs(), error), end; !error && it != end;
+       it.increment(error)) {
+    struct stat status {};
+    // Anybody may make a folder of such a name in /tmp.
+    if (!it->path().filename().string().starts_with(name_of_runs()) ||
+        ::lstat(it->path().c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+        status.st_uid != ::geteuid())
+      continue;
+    std::error_code none;
+    const auto written = fs::last_write_time(it->path() / "status.json", none);
+    if (!none) found.emplace_back(written, it->path());
+  }
+  std::ranges::sort(found, std::greater());
+  std::vector<std::string> folders;
+  folders.reserve(found.size());
+  for (auto& [written, folder] : found) folders.push_back(std::move(folder));
+  return folders;
+}
+
 }  // namespace
 
 Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& request,
@@ -135,28 +159,6 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
 std::string run_directory_of(const config::Job& job) {
   return folder_of_runs() /
          (name_of_runs() + printed("%016zx", std::hash<std::string>()(job.home())));
-}
-
-std::vector<std::string> run_directories() {
-  std::vector<std::pair<fs::file_time_type, std::string>> found;
-  std::error_code error;
-  for (fs::directory_iterator it(folder_of_runs(), error), end; !error && it != end;
-       it.increment(error)) {
-    struct stat status {};
-    // Anybody may make a folder of such a name in /tmp.
-    if (!it->path().filename().string().starts_with(name_of_runs()) ||
-        ::lstat(it->path().c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
-        status.st_uid != ::geteuid())
-      continue;
-    std::error_code none;
-    const auto written = fs::last_write_time(it->path() / "status.json", none);
-    if (!none) found.emplace_back(written, it->path());
-  }
-  std::ranges::sort(found, std::greater());
-  std::vector<std::string> folders;
-  folders.reserve(found.size());
-  for (auto& [written, folder] : found) folders.push_back(std::move(folder));
-  return folders;
 }
 
 std::string own_program() {

@@ -26,10 +26,6 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
 // run on this machine is refused, and a restarted one finds its trainer.
 std::string run_directory_of(const config::Job& job);
 
-// Those of this user that are there now, the one with the newest status first. Each is removed when
-// its run has released the storage.
-std::vector<std::string> run_directories();
-
 // An absolute path.
 std::string own_program();
 

@@ -88,8 +88,8 @@ bool reach_new(const Places& places, const Places& before, const Places& written
       written, [&](const auto& it) { return holds(places, it) && !holds(before, it); });
 }
 
-}  // namespace
-
+// The place to which libspotter copies its checkpoints, by the trainer's environment. None:
+// nowhere.
 std::optional<wire::S3Location> copied_by_libspotter(const Job& job) {
   const auto copied = job.trainer.env.find("SPOTTER_CHECKPOINTS_S3");
   if (copied == job.trainer.env.end()) return std::nullopt;
@@ -98,6 +98,8 @@ std::optional<wire::S3Location> copied_by_libspotter(const Job& job) {
   if (!where->key.empty() && !where->key.ends_with('/')) where->key += '/';  // as libspotter does
   return *where;
 }
+
+}  // namespace
 
 TrainersPlaces trainers_places(const Job& job) {
   TrainersPlaces places;

@@ -30,9 +30,6 @@ struct TrainersPlaces {
   std::vector<wire::S3Location> gang;         // the record
 };
 TrainersPlaces trainers_places(const Job& job);
-// The place to which libspotter copies its checkpoints, by the trainer's environment. None:
-// nowhere.
-std::optional<wire::S3Location> copied_by_libspotter(const Job& job);
 
 // Many jobs have the same role by default, so its policies are all of theirs. A session policy
 // leaves each job's trainer, of S3, what its own job.yaml names, and of all else what the role has.

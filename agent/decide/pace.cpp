@@ -16,17 +16,21 @@ double share_unannounced(const Ledger& ledger, const Policy& policy) {
   return seen / (seen + ledger.releases + (1 / policy.unannounced - 1));
 }
 
-}  // namespace
+// The time between two interruptions of whatever kind: observed time and
+// interruptions, with the policy's prior as if one had been seen already.
+Duration time_between_interruptions(const Ledger& ledger, const Policy& policy) {
+  const Seconds seen = Seconds(policy.between_interruptions) + Seconds(ledger.seconds);
+  return std::chrono::round<Duration>(seen / (1.0 + ledger.losses + ledger.releases));
+}
 
+// The mean time between two ends that lose work: instances gone without notice, crashes. (An
+// announced interruption lets the last checkpoint be written: it costs no step.) Likewise.
 Duration time_between_losses(const Ledger& ledger, const Policy& policy) {
   const Seconds prior = time_between_interruptions({}, policy) / policy.unannounced;
   return std::chrono::round<Duration>((prior + Seconds(ledger.seconds)) / (1.0 + ledger.losses));
 }
 
-Duration time_between_interruptions(const Ledger& ledger, const Policy& policy) {
-  const Seconds seen = Seconds(policy.between_interruptions) + Seconds(ledger.seconds);
-  return std::chrono::round<Duration>(seen / (1.0 + ledger.losses + ledger.releases));
-}
+}  // namespace
 
 Duration daly_interval(Duration stall, Duration between_losses) {
   assert(stall > Duration::zero() && between_losses > Duration::zero());

@@ -7,14 +7,6 @@
 
 namespace spotter::decide {
 
-// The mean time between two ends that lose work: instances gone without notice, crashes. (An
-// announced interruption lets the last checkpoint be written: it costs no step.) Observed time and
-// losses, with the policy's prior as if one loss had been seen already.
-Duration time_between_losses(const Ledger& ledger, const Policy& policy);
-
-// The time between two interruptions of whatever kind, likewise.
-Duration time_between_interruptions(const Ledger& ledger, const Policy& policy);
-
 // The interval between checkpoints that wastes least, when each holds training up for `stall` and
 // work is lost once in `between_losses` on the average. First order: J. W. Young, "A first order
 // approximation to the optimum checkpoint interval", CACM 17(9), 1974: sqrt(2 stall between). Here

@@ -29,6 +29,20 @@ Stage leave_unfit_machine(Context& c, Surrender at_last) {
   return release_storage(c, ReleaseGoal::GiveBack);
 }
 
+// A start is counted before it begins, so that it counts also when the instance ends in it.
+Stage count_attempt(Context& c) {
+  if (const auto why = overspent(c)) return give_up(c, *why);
+  const std::uint32_t most = c.policy.attempts_without_progress;
+  Ledger& ledger = c.facts.progress.ledger;
+  if (ledger.attempts_without_progress >= most) return give_up(c, Surrender::NoProgress);
+  if (ledger.starts_without_progress >= most * c.policy.starts_per_attempt)
+    return give_up(c, Surrender::StartsInVain);
+  ++ledger.starts_without_progress;
+  ledger.running = true;
+  c.ask(ledger_to_write(c), in_bucket(c) ? ledger_limit(c) : c.policy.ledger);
+  return CountingAttempt{};
+}
+
 }  // namespace
 
 std::optional<Surrender> overspent(const Context& c) {
@@ -56,20 +70,6 @@ Stage fetch_code(Context& c) {
   if (!c.policy.has_code) return count_attempt(c);
   c.ask(FetchCode{}, c.policy.fetch_code);
   return FetchingCode{};
-}
-
-// A start is counted before it begins, so that it counts also when the instance ends in it.
-Stage count_attempt(Context& c) {
-  if (const auto why = overspent(c)) return give_up(c, *why);
-  const std::uint32_t most = c.policy.attempts_without_progress;
-  Ledger& ledger = c.facts.progress.ledger;
-  if (ledger.attempts_without_progress >= most) return give_up(c, Surrender::NoProgress);
-  if (ledger.starts_without_progress >= most * c.policy.starts_per_attempt)
-    return give_up(c, Surrender::StartsInVain);
-  ++ledger.starts_without_progress;
-  ledger.running = true;
-  c.ask(ledger_to_write(c), in_bucket(c) ? ledger_limit(c) : c.policy.ledger);
-  return CountingAttempt{};
 }
 
 Next on(const CountingAttempt&, const LedgerWritten&, Context& c) {

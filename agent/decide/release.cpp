@@ -145,6 +145,12 @@ Stage detached(Context& c, ReleaseGoal then) {
   return next_release_step(c, then);
 }
 
+// From then on EC2 will not terminate the instance any more. REQUIRES: there is a notice.
+Time spared_at(const Context& c) {
+  const Notice& notice = *c.facts.exit.notice;
+  return notice.deadline + notice.leeway + c.policy.spared_after;
+}
+
 // A volume that cannot be proven to be unmounted is never detached, and nothing says that it is
 // released. The session ends all the same, or goes on if the machine does.
 Next leave_in_use(const Unmounting& stage, const EffectFailed& failed, Context& c) {

@@ -121,6 +121,20 @@ Time last_kill(const Context& c, Time deadline) {
   return deadline - std::max(std::min<Duration>(release_needs(c), left / 3), upload_needs(c));
 }
 
+// Stopped in time it loses nothing; any other end but success loses what was not written yet.
+void count_trainer_end(Context& c, const TrainerEnded& ended, bool announced) {
+  count_spending(c);  // while it still counts as running
+  Ledger& ledger = c.facts.progress.ledger;
+  c.facts.trainer.running = false;
+  c.facts.trainer.ended_success = ended.success;
+  ledger.running = false;
+  if (!ended.success && !ended.stopped_as_asked) {
+    ++ledger.losses;
+    if (!announced) ++ledger.crashes;
+  }
+  if (!ended.success && ended.stopped_as_asked && announced) ++ledger.releases;
+}
+
 }  // namespace
 
 Stage train(Context& c) {
@@ -150,20 +164,6 @@ Stage train(Context& c) {
   if (in_bucket(c) && c.facts.fence.ours == 0) stage.next_tidy = c.now;  // an adopted trainer
   plan_wake(stage, c);
   return stage;
-}
-
-// Stopped in time it loses nothing; any other end but success loses what was not written yet.
-void count_trainer_end(Context& c, const TrainerEnded& ended, bool announced) {
-  count_spending(c);  // while it still counts as running
-  Ledger& ledger = c.facts.progress.ledger;
-  c.facts.trainer.running = false;
-  c.facts.trainer.ended_success = ended.success;
-  ledger.running = false;
-  if (!ended.success && !ended.stopped_as_asked) {
-    ++ledger.losses;
-    if (!announced) ++ledger.crashes;
-  }
-  if (!ended.success && ended.stopped_as_asked && announced) ++ledger.releases;
 }
 
 void reset_failures(Context& c) {

@@ -84,11 +84,6 @@ Unmount unmount_of(const Context&);                             // release.cpp
 inline Time claim_known_at(const Context& c) {
   return c.facts.holding.claimed_at + c.policy.consistency_bound + 2 * c.policy.commit_call;
 }
-// From then on EC2 will not terminate the instance any more. REQUIRES: there is a notice.
-inline Time spared_at(const Context& c) {
-  const Notice& notice = *c.facts.exit.notice;
-  return notice.deadline + notice.leeway + c.policy.spared_after;
-}
 Stage next_release_step(Context&, ReleaseGoal);           // release.cpp
 Stage wait(Context&, Wait why, Duration how_long);        // storage.cpp
 Stage retry_later(Context&, const EffectFailed&);         // storage.cpp
@@ -161,7 +156,6 @@ Stage leave_gang(Context&);                         // preparing.cpp: and be giv
 bool hinders_gang(const Context&);  // preparing.cpp: so its gang has said, and another one follows
 bool is_replaced(const Context&);   // preparing.cpp: by a fleet, once this process has ended it
 Stage fetch_code(Context&);         // preparing.cpp
-Stage count_attempt(Context&);      // preparing.cpp
 std::optional<Surrender> overspent(const Context&);  // preparing.cpp: hours, dollars
 Stage fill(Context&);                                // preparing.cpp
 std::optional<Detail> in_use(const Survey&, const SeenVolume&, const Context&);  // preparing.cpp
@@ -175,8 +169,6 @@ void reset_failures(Context&);  // training.cpp: there is progress
 // training.cpp: it could not be read when this agent adopted the trainer
 void learn_ledger(Context&, const LedgerRead&);
 void learn_others(Context&, const LedgerRead&);
-void count_trainer_end(Context&, const TrainerEnded&,
-                       bool announced);             // training.cpp: for the pace
 Stage give_up(Context&, Surrender);                 // training.cpp
 Next trainer_ended(Context&, const TrainerEnded&);  // training.cpp
 Stage release_storage(Context&, ReleaseGoal);       // release.cpp

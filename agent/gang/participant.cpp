@@ -7,6 +7,10 @@ namespace {
 
 using Phase = Record::Phase;
 
+// Waits for a further round, in which it may be; apart: it could not reach a machine of the last.
+bool is_ready(const Member& member) { return member.ready && stays(member); }
+bool is_apart(const Member& member) { return is_ready(member) && member.apart; }
+
 std::string who_is_ready(const Record& record) {
   std::string text;
   for (const Member& each : record.members)
@@ -208,6 +212,23 @@ void count_network(Record& record, const Past& past) {
   record.apart = past.apart && !past.lost ? record.apart + 1 : 0;
   if (past.progressed || past.lost) record.torn = 0;
   if (past.torn && !past.lost) ++record.torn;
+}
+
+// Called if fewer than `min` stay. Takes back as many of those that were left out as are needed,
+// and returns true, if that is enough. The reason for leaving one of them out was a guess.
+bool take_back(Record& record, const Settings& settings) {
+  const auto is_left_out = [](const Member& each) {
+    return each.left_out && !each.given_back && !each.leaves_in;
+  };
+  const std::size_t stay = count(record, stays);
+  if (stay >= settings.min || stay + count(record, is_left_out) < settings.min) return false;
+  std::size_t lack = settings.min - stay;
+  for (Member& each : record.members) {
+    if (lack == 0 || !is_left_out(each)) continue;
+    each.left_out = false;
+    --lack;
+  }
+  return true;
 }
 
 }  // namespace
@@ -529,10 +550,6 @@ bool stays(const Member& member) {
   return !member.leaves_in && !member.left_out && !member.given_back;
 }
 
-bool is_ready(const Member& member) { return member.ready && stays(member); }
-
-bool is_apart(const Member& member) { return is_ready(member) && member.apart; }
-
 bool is_ranked(const Record& record, const std::string& id) {
   return std::ranges::find(record.ranks, id) != record.ranks.end();
 }
@@ -577,21 +594,6 @@ void begin_round(Record& record, const Settings& settings, const IsSilent& is_si
   record.ranks = std::move(ranks);
   record.phase = Phase::Training;
   ++record.round;
-}
-
-bool take_back(Record& record, const Settings& settings) {
-  const auto is_left_out = [](const Member& each) {
-    return each.left_out && !each.given_back && !each.leaves_in;
-  };
-  const std::size_t stay = count(record, stays);
-  if (stay >= settings.min || stay + count(record, is_left_out) < settings.min) return false;
-  std::size_t lack = settings.min - stay;
-  for (Member& each : record.members) {
-    if (lack == 0 || !is_left_out(each)) continue;
-    each.left_out = false;
-    --lack;
-  }
-  return true;
 }
 
 }  // namespace spotter::gang

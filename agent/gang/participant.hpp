@@ -224,9 +224,7 @@ class Participant {
 // Functions on the record alone, pure: they conclude from the round that is over about the trainer
 // and the machines, and choose who is in the next one.
 
-bool stays(const Member& member);     // it may be in a further round
-bool is_ready(const Member& member);  // ... and waits for one
-bool is_apart(const Member& member);  // ... since it could not reach a machine of the last
+bool stays(const Member& member);  // it may be in a further round
 bool is_ranked(const Record& record, const std::string& id);
 std::size_t count(const Record& record, bool (*which)(const Member&));
 
@@ -236,10 +234,6 @@ using IsSilent = std::function<bool(const Member&)>;
 // the member's beats have stood still for so long that it is not only slow, or always.
 // REQUIRES: its phase is Forming, and nobody is waited for.
 void begin_round(Record& record, const Settings& settings, const IsSilent& is_silent);
-
-// Called if fewer than `min` stay. Takes back as many of those that were left out as are needed,
-// and returns true, if that is enough. The reason for leaving one of them out was a guess.
-bool take_back(Record& record, const Settings& settings);
 
 // One member's report of its gang, for people and Prometheus: who is in it and does what, whom it
 // waits for, what the last new round was for and took, and the share of time in which it trained.

@@ -106,6 +106,20 @@ Sight sight_of(const Watched& seen) {
   return sight;
 }
 
+// An on-demand instance was asked for, a region cannot be read, and a machine that is in none of
+// the others has published not long ago. No longer: a deadline does not wait for a region.
+bool may_run_unseen(const Watched& seen, Duration start) {
+  const bool asked =
+      seen.mark && seen.mark->outlook && seen.mark->outlook->choice == capacity::Use::OnDemand;
+  if (seen.unread.empty() || !asked) return false;
+  if (!seen.publication_known) return true;
+  const auto& last = seen.publication;
+  const auto limit = std::chrono::ceil<std::chrono::seconds>(start + silent_for);
+  return last && seen.now - last->at < limit &&
+         std::ranges::none_of(seen.machines,
+                              [&](const WatchedMachine& it) { return it.id == last->instance; });
+}
+
 class Decider {
  public:
   Decider(const config::OnDemand& wanted, Duration start, const Watched& seen)
@@ -406,18 +420,6 @@ Stays which_stays(const Watched& seen) {
     return std::pair(runs_since(seen, it), created(it));
   });
   return {best->id, best == oldest || seen.now - runs_since(seen, *best) >= shown};
-}
-
-bool may_run_unseen(const Watched& seen, Duration start) {
-  const bool asked =
-      seen.mark && seen.mark->outlook && seen.mark->outlook->choice == capacity::Use::OnDemand;
-  if (seen.unread.empty() || !asked) return false;
-  if (!seen.publication_known) return true;
-  const auto& last = seen.publication;
-  const auto limit = std::chrono::ceil<std::chrono::seconds>(start + silent_for);
-  return last && seen.now - last->at < limit &&
-         std::ranges::none_of(seen.machines,
-                              [&](const WatchedMachine& it) { return it.id == last->instance; });
 }
 
 }  // namespace spotter::launch

@@ -129,8 +129,4 @@ struct Stays {
 // REQUIRES: there is one.
 Stays which_stays(const Watched& seen);
 
-// An on-demand instance was asked for, a region cannot be read, and a machine that is in none of
-// the others has published not long ago. No longer: a deadline does not wait for a region.
-bool may_run_unseen(const Watched& seen, Duration start);
-
 }  // namespace spotter::launch

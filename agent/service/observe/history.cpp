@@ -114,12 +114,14 @@ json change_by(const Command& command) {
   return {};
 }
 
-}  // namespace
-
+// The phase of the job to which a stage belongs; empty: the stage is only a look in between, and
+// the phase stays.
 std::string_view phase_of(const decide::State& state) {
   return std::visit([&](const auto& stage) { return phase_of_stage(stage, state.facts); },
                     state.stage);
 }
+
+}  // namespace
 
 History::History(Settings settings)
     : settings_(std::move(settings)),

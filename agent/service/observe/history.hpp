@@ -14,10 +14,6 @@
 
 namespace spotter {
 
-// The phase of the job to which a stage belongs; empty: the stage is only a look in between, and
-// the phase stays.
-std::string_view phase_of(const decide::State& state);
-
 class History {
  public:
   using Sink = std::function<void(const wire::HistoryEntry&)>;
