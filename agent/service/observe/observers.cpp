@@ -41,30 +41,26 @@ Kind kind_in(auto why) {
   return kinds.at(static_cast<std::size_t>(why));
 }
 
-// One overload for each stage that has an explanation.
-Kind kind_of(const decide::Blocked& stage, const decide::Facts&) {
-  return kind_in<decide::block_words>(stage.why);
-}
-Kind kind_of(const decide::Training&, const decide::Facts&) { return event("training"); }
-Kind kind_of(const decide::Released&, const decide::Facts&) { return event("released"); }
-Kind kind_of(const decide::Finished&, const decide::Facts&) { return event("finished"); }
-Kind kind_of(const decide::Snapshotting&, const decide::Facts&) { return event("volume-moving"); }
-Kind kind_of(const decide::GivingBack&, const decide::Facts&) {
-  return event("instance-given-back");
-}
-Kind kind_of(const decide::Promoting&, const decide::Facts&) { return event("volume-moved"); }
-Kind kind_of(const decide::Stopping& stage, const decide::Facts&) {
-  return stage.kills > 0 ? Kind(event("trainer-killed")) : Kind();
-}
-Kind kind_of(const decide::Waiting& stage, const decide::Facts&) {
-  return kind_in<decide::wait_words>(stage.why);
-}
-Kind kind_of(const decide::CancellingFleet&, const decide::Facts& facts) {
-  return facts.tidying.data_left ? Kind(event("data-left")) : Kind();
-}
-template <class OtherStage>
-Kind kind_of(const OtherStage&, const decide::Facts&) {
-  return {};
+// None: the stage needs no explanation.
+Kind kind_of(const decide::State& state) {
+  constexpr std::pair<std::string_view, EventKind> kinds[] = {
+      {"training", event("training")},
+      {"released", event("released")},
+      {"finished", event("finished")},
+      {"snapshotting", event("volume-moving")},
+      {"giving-back", event("instance-given-back")},
+      {"promoting", event("volume-moved")}};
+  if (const auto* it = std::get_if<decide::Blocked>(&state.stage))
+    return kind_in<decide::block_words>(it->why);
+  if (const auto* it = std::get_if<decide::Waiting>(&state.stage))
+    return kind_in<decide::wait_words>(it->why);
+  if (const auto* it = std::get_if<decide::Stopping>(&state.stage); it != nullptr && it->kills > 0)
+    return event("trainer-killed");
+  if (std::holds_alternative<decide::CancellingFleet>(state.stage) && state.facts.tidying.data_left)
+    return event("data-left");
+  const auto* found =
+      std::ranges::find(kinds, decide::name(state.stage), [](const auto& it) { return it.first; });
+  return found == std::end(kinds) ? Kind() : found->second;
 }
 
 void say(const Kind& kind, level_enum level, const std::string& words) {
@@ -196,8 +192,7 @@ void Journal::on_event(const decide::Event& event, const decide::State& state,
   const bool blocked = std::holds_alternative<decide::Blocked>(state.stage);
   // Checkpoints have lines of their own: this text is for the status only.
   const bool trains_on = !moved && std::holds_alternative<decide::Training>(state.stage);
-  const auto kind =
-      std::visit([&](const auto& stage) { return kind_of(stage, state.facts); }, state.stage);
+  const Kind kind = kind_of(state);
   if (!trains_on) say(kind, blocked ? level_enum::err : level_enum::info, words);
   sd_notifyf(0, "STATUS=%s", words.c_str());
   said_ = words;
