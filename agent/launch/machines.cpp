@@ -61,8 +61,9 @@ struct Misfit {
 };
 
 // The types that do not fit, each with the reason why(type).
-Misfit misfits(const std::vector<TypeSize>& types, const std::function<bool(const TypeSize&)>& fits,
-               const std::function<std::string(const TypeSize&)>& why) {
+Misfit misfits(
+    const std::vector<TypeSize>& types, const std::function<bool(const TypeSize&)>& fits,
+    const std::function<std::string(const TypeSize&)>& why = [](const TypeSize&) { return ""; }) {
   Misfit found;
   for (const TypeSize& it : types) {
     if (fits(it)) {
@@ -210,9 +211,8 @@ void judge_image(Findings& findings, const wire::Image& image, const Machines& m
                                                  : "name another in launch.image"});
     return;
   }
-  const Misfit found = misfits(
-      machines.types, [&](const TypeSize& it) { return image.ena || !it.needs_ena; },
-      [](const TypeSize&) { return ""; });
+  const Misfit found =
+      misfits(machines.types, [&](const TypeSize& it) { return image.ena || !it.needs_ena; });
   if (!found.names.empty())
     findings.push_back({"image", Verdict::Fail,
                         image.id + " has no ENA support, and does not start on " + found.names,
@@ -226,12 +226,9 @@ void judge_placement(Findings& findings, const config::Job& job, const Machines&
   const bool own = group == config::own_placement_group;
   const std::string strategy = own ? "cluster" : group.empty() ? "" : machines.named_strategy;
   if (strategy.empty()) return;
-  const Misfit found = misfits(
-      machines.types,
-      [&](const TypeSize& it) {
-        return it.placements.empty() || std::ranges::count(it.placements, strategy) > 0;
-      },
-      [](const TypeSize&) { return ""; });
+  const Misfit found = misfits(machines.types, [&](const TypeSize& it) {
+    return it.placements.empty() || std::ranges::count(it.placements, strategy) > 0;
+  });
   if (found.names.empty()) return;
   const std::string other = own ? "" : "name a group of another strategy, or ";
   findings.push_back({"placement group", Verdict::Fail,
@@ -241,9 +238,7 @@ void judge_placement(Findings& findings, const config::Job& job, const Machines&
 
 void judge_efa(Findings& findings, const config::Job& job, const Machines& machines) {
   if (!job.launch->efa || machines.types.empty()) return;
-  const Misfit found = misfits(
-      machines.types, [](const TypeSize& it) { return it.efas != 0U; },
-      [](const TypeSize&) { return ""; });
+  const Misfit found = misfits(machines.types, [](const TypeSize& it) { return it.efas != 0U; });
   if (!found.names.empty()) {
     findings.push_back({"efa", Verdict::Fail, "there is no EFA on " + found.names,
                         found.all ? "name instance types that have it, or leave out launch.efa"

@@ -259,7 +259,7 @@ class Agent {
         act::TrainerKeys::Parts{context_, job_, run_directory_, *aws_,
                                 [this] { return !state_->facts.identity.instance.empty(); }});
     keys_->resume();
-    observers_.reach_aws({context_, http_, *aws_, *cloud_, job_});
+    observers_.reach_aws(context_, http_, *aws_, *cloud_, job_);
     data_ = std::make_unique<act::DataVolumes>(*aws_, *local_, job_, policy_);
     trainer_ =
         std::make_unique<act::Trainer>(job_,

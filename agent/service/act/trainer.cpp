@@ -347,6 +347,14 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   co_return failed;
 }
 
+// In a file of the run directory, where it looks.
+void Trainer::tell(const char* name, const nlohmann::json& what) const {
+  const std::string path = paths_.run_directory + "/" + name;
+  if (const auto written = io::atomic_write(path, what.dump() + "\n", supervise::shown_mode);
+      !written)
+    spdlog::warn("cannot write {}: {}", path, written.error().message());
+}
+
 decide::Happening Trainer::stop(const decide::StopTrainer& effect) {
   nlohmann::json notice = {{"action", to_text(effect.action)},
                            {"deadline_boottime_ms", effect.deadline.time_since_epoch().count()},
@@ -354,11 +362,7 @@ decide::Happening Trainer::stop(const decide::StopTrainer& effect) {
                                       std::chrono::system_clock::now()))}};
   if (effect.usable_until != Time::max())
     notice["stop_by_boottime_ms"] = effect.usable_until.time_since_epoch().count();
-  const std::string path = paths_.run_directory + "/" + supervise::notice_name;
-  if (const auto written = io::atomic_write(path, notice.dump() + "\n", supervise::shown_mode);
-      !written) {
-    spdlog::warn("cannot write {}: {}", path, written.error().message());
-  }
+  tell(supervise::notice_name, notice);
   if (!job_.trainer.stop_signal || effect.signalled) return decide::CallAccepted{};
   const auto sent = supervise::send_signal(paths_.run_directory, *job_.trainer.stop_signal);
   if (!sent) return unstartable(sent.error().message);
@@ -375,11 +379,7 @@ decide::Happening Trainer::pace(const decide::PaceTrainer& effect) {
   }
   if (effect.asked != Time::max())
     advice["asked_boottime_ms"] = effect.asked.time_since_epoch().count();
-  const std::string path = paths_.run_directory + "/pace";
-  if (const auto written = io::atomic_write(path, advice.dump() + "\n", supervise::shown_mode);
-      !written) {
-    spdlog::warn("cannot write {}: {}", path, written.error().message());
-  }
+  tell("pace", advice);
   return decide::CallAccepted{};
 }
 

@@ -51,6 +51,7 @@ class Trainer {
  private:
   asio::awaitable<Result<Variables, decide::EffectFailed>> environment(Duration limit);
   asio::awaitable<Result<void, decide::EffectFailed>> add_identity(Variables& to);
+  void tell(const char* name, const nlohmann::json& what) const;
   std::vector<std::string> in_unit() const;
   std::vector<std::string> guard() const;
   std::vector<std::string> follower() const;

@@ -398,11 +398,11 @@ Observers::Observers(asio::io_context& context, const config::Job& job,
   history_.add_sink([this](const wire::HistoryEntry& entry) { publisher_->on_entry(entry); });
 }
 
-void Observers::reach_aws(const Aws& aws) {
-  notifier_ = std::make_unique<Notifier>(aws.context, aws.http, aws.client, aws.job);
+void Observers::reach_aws(asio::io_context& context, io::HttpClient& http, act::AwsClient& client,
+                          act::Cloud& cloud, const config::Job& job) {
+  notifier_ = std::make_unique<Notifier>(context, http, client, job);
   watcher_says_ = std::make_unique<WatcherSays>(
-      aws.context, aws.cloud, aws.job,
-      [this](std::string words) { status_.say("watcher", std::move(words)); });
+      context, cloud, job, [this](std::string words) { status_.say("watcher", std::move(words)); });
 }
 
 void Observers::on_message(const wire::TrainerMessage& message, Time now) {

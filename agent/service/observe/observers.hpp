@@ -151,14 +151,8 @@ class Observers {
   // To be called after each step of the core; `before`: the index of the stage before it.
   void on_event(const decide::Event& event, const decide::State& state, std::size_t before);
   // Notifications are sent from now on, and the fleet's tag is read: they need AWS access.
-  struct Aws {
-    asio::io_context& context;
-    io::HttpClient& http;
-    act::AwsClient& client;
-    act::Cloud& cloud;
-    const config::Job& job;
-  };
-  void reach_aws(const Aws& aws);
+  void reach_aws(asio::io_context& context, io::HttpClient& http, act::AwsClient& client,
+                 act::Cloud& cloud, const config::Job& job);
   // Returns when all observers are done, after `at_most` at the latest.
   asio::awaitable<void> finish(Duration at_most);
   // To be called before an effect is carried out.
