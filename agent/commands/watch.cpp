@@ -532,7 +532,7 @@ class Watcher {
       }
     if (published) spent_ = says ? says->progress.dollars : 0;
     watched.publication_known = published.has_value();
-    if (says && says->at) watched.publication = {says->instance, *says->at};
+    if (says && says->at) watched.publication = says;
     prospect.spent_unknown = job_.deadline.dollars && !spent_;
     if (job_.deadline.dollars && spent_)
       prospect.dollars_left = std::max(0.0, *job_.deadline.dollars - *spent_);

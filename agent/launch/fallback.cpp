@@ -115,7 +115,7 @@ bool may_run_unseen(const Watched& seen, Duration start) {
   if (!seen.publication_known) return true;
   const auto& last = seen.publication;
   const auto limit = std::chrono::ceil<std::chrono::seconds>(start + silent_for);
-  return last && seen.now - last->at < limit &&
+  return last && seen.now - *last->at < limit &&
          std::ranges::none_of(seen.machines,
                               [&](const WatchedMachine& it) { return it.id == last->instance; });
 }
@@ -276,7 +276,7 @@ class Decider {
   std::optional<Silence> silence(const WatchedMachine& it) const {
     if (!seen_.publication_known || !it.launched) return std::nullopt;
     wire::WallTime last = std::max(result_.mark.since, *it.launched);
-    if (seen_.publication) last = std::max(last, seen_.publication->at);
+    if (seen_.publication) last = std::max(last, *seen_.publication->at);
     if (seen_.now - last < whole(start_ + silent_for)) return std::nullopt;
     return Silence{last, it.id};
   }
@@ -291,7 +291,7 @@ class Decider {
     const auto& known = seen_.own->silence;
     if (!known || known->instance != it.id) return false;
     const auto& last = seen_.publication;
-    return !last || last->instance != it.id || last->at <= known->since;
+    return !last || last->instance != it.id || *last->at <= known->since;
   }
 
   // Its agent lowers the job's own fleet, too, but not in another region.

@@ -43,12 +43,6 @@ struct WatchedFleet {
 // mark is not seen yet.
 inline constexpr std::chrono::minutes stands{1};
 
-// The newest publication of the job's agents.
-struct Publication {
-  InstanceId instance;
-  wire::WallTime at{};
-};
-
 // The job as AWS shows it. Fleets: those that launch instances now or later.
 struct Watched {
   wire::WallTime now{};
@@ -60,7 +54,7 @@ struct Watched {
   std::optional<Prospect> prospect;  // REQUIRED for when-needed
   // Could it be read? Then none: nothing was published.
   bool publication_known = false;
-  std::optional<Publication> publication = {};
+  std::optional<Published> publication = {};
   // A job with pools in several regions has these, too:
   bool elsewhere = false;    // `own` is one of several, and `beside` may be in another region
   std::string missing = {};  // regions where it has no own fleet at work, or that could not be read

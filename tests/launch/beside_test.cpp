@@ -57,7 +57,7 @@ TEST(Beside, WhereTheOnDemandInstanceMayRunUnseenNoSecondIsAskedFor) {
     seen.mark = before.mark;
     seen.unread = seen.missing = "us-east-2";
     seen.elsewhere = seen.publication_known = true;
-    seen.publication = Publication{second_machine, seen.now};
+    seen.publication = Published{{}, {}, false, second_machine, seen.now};
     seen.now += 1min;
     change(seen);
     return decide_fallback(when_needed, 15min, seen);
@@ -69,7 +69,7 @@ TEST(Beside, WhereTheOnDemandInstanceMayRunUnseenNoSecondIsAskedFor) {
   const auto asks = [&](auto change) { return next_with(change).action == Action::AskOnDemand; };
   EXPECT_TRUE(asks([](Watched& it) { it.unread.clear(); }));
   EXPECT_TRUE(asks([](Watched& it) { it.publication.reset(); }));
-  EXPECT_TRUE(asks([](Watched& it) { it.publication->at -= 24min; })) << "nothing since long";
+  EXPECT_TRUE(asks([](Watched& it) { *it.publication->at -= 24min; })) << "nothing since long";
   EXPECT_TRUE(asks([](Watched& it) {
     it.machines.push_back({second_machine, true, State::Ended, it.now});
   })) << "of the one that was lost";

@@ -310,7 +310,7 @@ TEST(WhenNeeded, AFleetThatRestsWakesOnceWhenTheOnDemandInstancePublishesNothing
   job.rest();
   const InstanceId paid = job.seen.machines.back().id;
   const wire::WallTime rested = job.seen.now;
-  job.seen.publication = Publication{machine, rested - 1min};  // of the spot instance
+  job.seen.publication = Published{{}, {}, false, machine, rested - 1min};  // of the spot instance
   EXPECT_EQ(job.look(30min).action, Action::Wait) << "nobody could read what is published";
   job.seen.publication_known = true;
   job.seen.now = rested;
@@ -328,7 +328,7 @@ TEST(WhenNeeded, AFleetThatRestsWakesOnceWhenTheOnDemandInstancePublishesNothing
     EXPECT_EQ(job.look(10min).action, Action::Wait) << "and does not rest for it again";
   EXPECT_NE(job.look().reason.find("the spot instance i-0123456789abcdef0 stays beside it"),
             std::string::npos);
-  job.seen.publication = Publication{paid, job.seen.now};
+  job.seen.publication = Published{{}, {}, false, paid, job.seen.now};
   EXPECT_EQ(job.look(1min).action, Action::Rest) << "it was only slow";
 }
 
@@ -337,7 +337,7 @@ TEST(WhenNeeded, AnOnDemandInstanceThatPublishesIsNotSilent) {
   job.rest();
   job.seen.publication_known = true;
   for (int look = 0; look < 10; ++look) {
-    job.seen.publication = Publication{job.seen.machines.back().id, job.seen.now};
+    job.seen.publication = Published{{}, {}, false, job.seen.machines.back().id, job.seen.now};
     EXPECT_EQ(job.look(20min).action, Action::Wait);
   }
   EXPECT_EQ(job.look(5min).action, Action::Wake) << "it did, and hangs now";
