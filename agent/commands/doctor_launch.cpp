@@ -386,7 +386,7 @@ Findings examine_watchers(const config::Job& job) {
          "no on-demand instance will come: `spotter watch job.yaml`, or `--once` from a timer"});
   }
   // A watcher did not go on with a move.
-  if (nobody && !unknown && asks.size() > 1)
+  if (places->size() > 1 && nobody && !unknown && asks.size() > 1)
     all.push_back(
         {"watcher", Verdict::Warn,
          asks[0] + " and " + asks[1] +

@@ -129,6 +129,7 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
   if (request.storage.starts_with("s3://")) {
     const auto storage = TRY(storage_in(request.storage, environment));
     job.storage.share = storage.storage.share;
+    job.storage.bucket = storage.storage.bucket;
   } else if (request.storage.starts_with("s3:")) {
     return refused("--storage: " + request.storage + ": s3://bucket/prefix has two slashes");
   } else if (!request.storage.empty()) {

@@ -313,7 +313,7 @@ Result<std::vector<std::string>> fill(const Fill& request, const Stopping& stop)
                    printed("%.3f GB", static_cast<double>(one.bytes) / 1e9));
     if (is_s3(source)) remove_partials(request, source);
   }
-  TRY(write_manifest(request, config::digest_of(sources), filled));
+  TRY(write_manifest(request, config::digest_of(request.sources), filled));
   return said;
 }
 

@@ -8,10 +8,10 @@ from checks.files import ROOT, name, sources
 # (what is counted, the most there may be, the aim). The most only falls: who makes something
 # smaller writes the new figure here.
 LIMITS = [
-    ("product files", 522, 620),
-    ("product lines", 95929, 79000),
-    ("test lines", 139320, 94000),
-    ("files under 40 lines, %", 9.4, 12),
+    ("product files", 519, 620),
+    ("product lines", 94508, 79000),
+    ("test lines", 139235, 94000),
+    ("files under 40 lines, %", 9.2, 12),
     ("headers with at most one other user, %", 21.5, 20),
     ("lines that are #include, %", 3.6, 4),
     ("folders of the product", 36, 36),

@@ -187,6 +187,13 @@ TEST(Gang, NamesItsMembersAfterTheirMachines) {
   EXPECT_EQ(member_name(""), "machine");
 }
 
+TEST(Run, KeepsItsHomeInTheBucketOfTheOption) {
+  const auto job =
+      command::job_of({.storage = "s3://lab/jobs", .name = "x", .command = {"true"}}, as_root, {});
+  ASSERT_TRUE(job) << job.error().front().message;
+  EXPECT_EQ(wire::to_url(job->kept_at().value()), "s3://lab/jobs/homes/x/");
+}
+
 TEST(Gang, IsJoinedByRun) {
   const auto run = [](const command::RunRequest& request) {
     return command::job_of(request, as_root, {});

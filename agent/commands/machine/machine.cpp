@@ -401,7 +401,8 @@ Result<int> start_trainer(units::TrainerPlace place) {
   place.program = own_program();
   const Scratch spec(place.run_directory + "/trainer.spec");
   const Scratch report(place.run_directory + "/trainer.report");
-  TRY(spec.write(TRY(read_all("-"))));
+  const auto text = TRY(read_all("-"));
+  TRY(spec.write(text));
   TRY(report.write(""));
   const auto manager = TRY(Manager::connect());
   const Request request{units::trainer_unit(place.name),
