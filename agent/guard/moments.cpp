@@ -57,8 +57,8 @@ Shapes needed_of(const std::deque<Shapes>& usual) {
 // A best model is saved now and then, whatever else is: such names are awaited by their like alone.
 bool is_best(const std::string& name) { return lower_case(name).find("best") != name.npos; }
 
-// Where a number follows one of these words, apart from it or not, it is a process's, or a part's.
-// None: the name has no such number.
+// A number behind one of these words, apart from it or not, is a process's, or a part's. No answer:
+// the name has no such number.
 std::optional<std::vector<std::string>> numbers_without_ranks(const std::string& name) {
   std::vector<std::string> others;
   const auto numbers = numbers_in(name);
@@ -567,7 +567,7 @@ std::optional<Pause> Moments::wait(Time now) const {
   const bool awaited = lags() || awaits_renewed();
   const bool known = !this->needed().empty() || is_even();
   if (known || said_.size() != 0 || awaited) {
-    // How many ranks, or parts?
+    // The number of ranks, or parts, is not known else.
     const bool counted = !are_in_parts() && (known || said_.is_countable());
     const Pause rest = counted ? Pause(0) : unknown;
     needed = !awaited && !open && has_all() ? rest : incomplete;

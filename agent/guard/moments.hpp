@@ -153,7 +153,7 @@ class Moments {
   std::map<std::string, bool> before_;  // those of the sets before that were not captured: closed?
   std::map<std::string, int> open_;     // for how many sets
   std::string first_;                   // of these
-  std::set<std::string> in_flux_;  // also what was removed since
+  std::set<std::string> in_flux_;       // also what was removed since
   std::set<std::string> burst_;         // of current_: what came since the last rest
   std::map<std::string, Written> written_;
   std::map<std::string, Kind> kinds_;            // by shape

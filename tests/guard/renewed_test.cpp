@@ -702,7 +702,7 @@ TEST_F(Lives, WhatIsLeftOfASaveThatLostItsShardsIsNoneOfTheNext) {
   for (const std::string& name : there()) EXPECT_EQ(read(name), zip("3")) << name;
 }
 
-// It is opened anew in each run, and not only added to.
+// Each run opens one of its own, and not only to add to it.
 TEST_F(Lives, ALogByItsNameThatIsNewHindersNothing) {
   for (const char* step : {"1", "2"}) {
     Life life(files("*"));

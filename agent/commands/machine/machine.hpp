@@ -33,7 +33,7 @@ int follow_log(int argc, char** argv);
 int metadata(int argc, char** argv);
 
 // Writes the agent's status, history, and new lines of the curve from stdin to S3, once: a process
-// of its own, so that its memory is freed and the agent does not wait. Where it fails, stderr says
+// of its own, so that its memory is freed and the agent does not wait. On failure stderr says
 // why.
 int publish(int argc, char** argv);
 

@@ -88,7 +88,7 @@ std::optional<EffectFailed> misread(const std::string& id, const wire::Tags& tag
   return std::nullopt;
 }
 
-// What `pairs` has for it, else `otherwise`.
+// The value that `pairs` has for it, else `otherwise`.
 template <class From, class To, std::size_t count>
 To mapped(From from, const std::pair<From, To> (&pairs)[count], To otherwise) {
   for (const auto& [each, to] : pairs)
