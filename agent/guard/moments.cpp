@@ -192,7 +192,7 @@ void Moments::wrote(const std::string& name, bool closed, Time now, bool compani
                      std::ranges::all_of(std::views::values(current_), &State::closed));
   const bool leads = !companion && is_next_leader(name, kind);
   in_burst_ = in_burst_ && !leads;
-  const bool is_new = known == current_.end() && !is_another_ranks(name, kind);
+  const bool is_new = known == current_.end() && !is_another_ranks(name, kind, now);
   if (!current_.empty() && (is_new || again) && may_begin && (leads || begins(name, kind)))
     begin_set(name);
   learn_folder(name);
@@ -200,7 +200,7 @@ void Moments::wrote(const std::string& name, bool closed, Time now, bool compani
   State& state = current_[name];
   if (closed && !goes_on) state.since = now;
   state.closed = closed;
-  state.awaited = false;
+  state.awaited = state.captured = false;
   state.goes_on = goes_on;
   state.at = now;
   state.kind = &kind;
@@ -223,8 +223,9 @@ bool Moments::is_written_on(const std::pair<const std::string, State>& one, bool
   return is_one;
 }
 
-// Another rank's file of this save, whenever it comes: they differ in the numbers of ranks alone.
-bool Moments::is_another_ranks(const std::string& name, const Kind& kind) const {
+// Another rank's file of this save: they differ in the numbers of ranks alone.
+bool Moments::is_another_ranks(const std::string& name, const Kind& kind, Time now) const {
+  if (captured_ && now - last_ >= incomplete) return false;  // the script has gone on
   const auto mine = numbers_without_ranks(name);
   return mine && std::ranges::any_of(current_, [&](const auto& one) {
            return one.second.kind == &kind && numbers_without_ranks(one.first) == mine;
@@ -382,8 +383,8 @@ void Moments::removed(const std::string& name, Time now, bool to_be_renewed) {
   }
   const auto known = current_.find(name);
   if (known != current_.end()) {
-    lost_ = lost_ ||
-            (new_ && known->second.closed && !to_be_renewed && needed().contains(shape_of(name)));
+    lost_ = lost_ || (!known->second.captured && known->second.closed && !to_be_renewed &&
+                      needed().contains(shape_of(name)));
     current_.erase(known);
   }
   if (to_be_renewed) {
@@ -578,6 +579,8 @@ std::optional<Pause> Moments::wait(Time now) const {
 void Moments::captured() {
   new_ = !in_flux_.empty();
   if (!new_ && !current_.empty()) captured_shapes_ = {shapes_of(current_)};
+  if (!new_)
+    for (auto& [name, state] : current_) state.captured = true;
   due_ = lost_ = false;
   captured_ = true;
   if (!new_)

@@ -118,9 +118,10 @@ class Moments {
   };
   struct State {
     bool closed = false;
-    bool awaited = false;  // not there, to be renewed
-    bool carried = false;  // awaited, and not written in the set before
-    bool goes_on = false;  // it is written on, in parts
+    bool awaited = false;   // not there, to be renewed
+    bool carried = false;   // awaited, and not written in the set before
+    bool goes_on = false;   // it is written on, in parts
+    bool captured = false;  // as it is
     Time at{};
     Time since{};  // it was finished, but for parts
     const Kind* kind = nullptr;
@@ -128,7 +129,7 @@ class Moments {
   };
 
   bool is_written_on(const std::pair<const std::string, State>& one, bool grew, Time now);
-  bool is_another_ranks(const std::string& name, const Kind& kind) const;
+  bool is_another_ranks(const std::string& name, const Kind& kind, Time now) const;
   bool awaits_renewed() const;
   bool are_in_parts() const;
   bool begins(const std::string& name, const Kind& kind) const;

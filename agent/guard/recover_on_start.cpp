@@ -86,7 +86,7 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
 
 // A log by its name, but for one in a folder that came with a save: it goes with that.
 bool Keeper::is_old_log(const std::string& name) const {
-  const std::string folder = name.substr(0, name.find('/') + 1);
+  const std::string folder = name.substr(0, name.rfind('/') + 1);
   return is_log(name) && (folder.empty() || std::ranges::any_of(record_.rows, [&](const Row& row) {
                             return row.name.starts_with(folder);
                           }));

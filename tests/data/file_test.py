@@ -289,7 +289,7 @@ class Troubles(Files):
         self.assertEqual(process.wait(40), NO_DATA)
 
     def test_the_begin_of_another_object_is_never_that_of_a_file(self):
-        self.fault("s3-slow", "rate=2000000")
+        self.fault("s3-slow", "rate=1000000")
         self.put("a", b"small")
         self.put("c", noise(100_000_000, 1))
         self.begin("c")

@@ -72,6 +72,21 @@ TEST_F(Quiet, WhatIsRemovedWhileASaveIsDueWasOfTheNextAllTheSame) {
   EXPECT_EQ(moments.in_flux(), std::set<std::string>{"model_2.pt"});
 }
 
+TEST_F(Quiet, TheLastSaveMayBeRemovedBeforeTheNextIsWritten) {
+  for (const std::string step : {"1", "2", "3", "4"}) {
+    for (const std::string name : {"model_", "optim_"}) write(name + step + ".pt");
+    if (step == "4") break;
+    rest(1000);
+    EXPECT_TRUE(look());
+    rest(20'000);
+    if (step != "3") continue;
+    for (const std::string name : {"model_", "optim_"}) moments.removed(name + step + ".pt", now);
+  }
+  moments.wrote("model_5.pt", false, now);
+  EXPECT_EQ(moments.wait(now), Moments::Pause(0));
+  EXPECT_FALSE(moments.is_current("model_4.pt"));
+}
+
 TEST_F(Quiet, ASaveThatLostAFileIsNotDueWhenTheNextBegins) {
   for (const char* step : {"1", "2", "3"}) {
     for (const char* name : {"model_", "optim_"}) write(name + std::string(step) + ".pt");

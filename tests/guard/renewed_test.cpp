@@ -720,18 +720,20 @@ TEST_F(Lives, ALogByItsNameThatIsNewHindersNothing) {
 
 // A log in a save's own folder goes with it.
 TEST_F(Lives, ATornFolderLeavesNoLogBehind) {
+  fs::create_directories(path("out"));
   Life life(files("*"));
   for (const char* step : {"1", "2", "3"}) {
     for (const char* name : {"/metrics.csv", "/model.pt"})
-      write("checkpoint-" + std::string(step) + name, zip(step));
+      write("out/checkpoint-" + std::string(step) + name, zip(step));
     life.rest(5'000);
   }
-  write("checkpoint-4/metrics.csv", "1,2\n");
-  std::ofstream half(path("checkpoint-4/model.pt"));
+  write("out/checkpoint-4/metrics.csv", "1,2\n");
+  std::ofstream half(path("out/checkpoint-4/model.pt"));
   half << "half" << std::flush;
   life.rest(100);
   life.end(End::Killed);
-  EXPECT_EQ(there(), (Names{"checkpoint-1", "checkpoint-2", "checkpoint-3"}));
+  EXPECT_TRUE(exists("out/checkpoint-3/model.pt"));
+  EXPECT_FALSE(exists("out/checkpoint-4"));
 }
 
 // Each line begins with the end of the one before.
@@ -741,6 +743,21 @@ TEST_F(Lives, ALogThatEndsInNoNewlineIsOne) {
     std::ofstream(path("out.txt"), std::ios::app) << "\nstep " << step;
   life.end(End::Killed);
   EXPECT_TRUE(Keeper::open(files("*")).value().record().row("out.txt")->grows);
+}
+
+// Trained shard by shard: the number is the save's after all.
+TEST_F(Lives, ASeriesOfShardsIsNoSetOfRanks) {
+  Life life(files("*.pt"));
+  for (const std::string save : {"1", "2", "3", "4", "5"}) {
+    write("model_shard_" + save + ".pt", zip(save));
+    life.rest(save == "5" ? 3'000 : 5'000);
+    if (save == "5") break;
+    write("optim_shard_" + save + ".pt", zip(save));
+    life.rest(60'000);
+  }
+  life.end(End::Killed);
+  EXPECT_FALSE(exists("model_shard_5.pt"));
+  EXPECT_TRUE(exists("optim_shard_4.pt"));
 }
 
 }  // namespace
