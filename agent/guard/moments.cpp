@@ -383,9 +383,11 @@ void Moments::removed(const std::string& name, Time now, bool to_be_renewed) {
   }
   const auto known = current_.find(name);
   if (known != current_.end()) {
-    lost_ = lost_ || (!known->second.captured && known->second.closed && !to_be_renewed &&
-                      needed().contains(shape_of(name)));
+    const State& state = known->second;
+    if (state.closed && !to_be_renewed && needed().contains(shape_of(name)))
+      (state.captured ? stripped_ : lost_) = true;
     current_.erase(known);
+    stripped_ = stripped_ && !current_.empty();
   }
   if (to_be_renewed) {
     if (current_.empty()) first_ = name;
@@ -482,7 +484,9 @@ void Moments::begin_set(const std::string& first) {
   }
   // A set without a usual name (a best model, now and then) says nothing about what is usual.
   Shapes shapes = shapes_of(current_, true);
-  if (needed().empty() || has_some(needed(), shapes)) usual_.push_back(std::move(shapes));
+  const bool is_whole = !lost_ && !std::exchange(stripped_, false);
+  if (is_whole && (needed().empty() || has_some(needed(), shapes)))
+    usual_.push_back(std::move(shapes));
   if (usual_.size() > remembered) usual_.pop_front();
   const bool ends = new_ && !in_burst_ && has_all_said();
   due_ = (due_ || ends) && !(ends && lost_);

@@ -173,6 +173,7 @@ class Moments {
   bool captured_ = false;  // the set as it is now, or a part of it, was looked at
   bool due_ = false;       // a set ended that was not
   bool broken_ = false;    // one of its files is gone or written over: there is none that is due
+  bool stripped_ = false;  // a usual file of it was removed after that
   bool lost_ = false;      // a usual file of the current set was removed before it was captured
 };
 
