@@ -10,7 +10,7 @@ from checks.files import ROOT, name, sources
 LIMITS = [
     ("product files", 519, 620),
     ("product lines", 94517, 79000),
-    ("test lines", 139267, 94000),
+    ("test lines", 139268, 94000),
     ("files under 40 lines, %", 9.2, 12),
     ("headers with at most one other user, %", 21.5, 20),
     ("lines that are #include, %", 3.6, 4),
