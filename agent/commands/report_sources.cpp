@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/aws/formats/services.hpp"
@@ -367,35 +368,35 @@ Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
                                                            Wanted wanted) {
   const auto listed = TRY(s3::list(client, place));
   const auto now = wire::parse_http_date(listed.date);
-  using Kind = report::PublishedName::Kind;  // commands/logs.cpp reads Output
-  const auto name_of = [&](const wire::ListedObject& object) {
-    return report::parse_published_name(std::string_view(object.key).substr(place.key.size()));
-  };
+  using Kind = report::PublishedName::Kind;          // commands/logs.cpp reads Output
+  std::vector<report::PublishedName> names;          // of the objects, in their order
   std::map<report::Experiment, std::string> newest;  // history: they are ordered by name
-  for (const wire::ListedObject& it : listed.objects)
-    if (const auto name = name_of(it); name.kind == Kind::History) newest[name.experiment] = it.key;
-  std::vector<std::string> keys;
   for (const wire::ListedObject& it : listed.objects) {
-    const auto name = name_of(it);
+    const auto& name = names.emplace_back(
+        report::parse_published_name(std::string_view(it.key).substr(place.key.size())));
+    if (name.kind == Kind::History) newest[name.experiment] = it.key;
+  }
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto& [name, key] = std::tie(names[i], listed.objects[i].key);
     const bool segment = name.kind == Kind::History || name.kind == Kind::Curve;
     if (name.kind == Kind::Status || (segment && wanted == Wanted::All) ||
-        newest[name.experiment] == it.key)
-      keys.push_back(it.key);
+        newest[name.experiment] == key)
+      keys.push_back(key);
   }
-  const auto bytes = TRY(read_objects(client, place.bucket, keys));
+  auto bytes = TRY(read_objects(client, place.bucket, keys));
   std::map<report::Experiment, Published> all;
-  for (const wire::ListedObject& it : listed.objects) {
-    const auto name = name_of(it);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto& [name, object] = std::tie(names[i], listed.objects[i]);
     if (name.kind == Kind::Output || name.kind == Kind::Other) continue;
     Published& one = all[name.experiment];
     one.source.experiment = name.experiment;
-    const auto read = bytes.find(it.key);
-    const std::string text = read == bytes.end() ? "" : read->second;
+    std::string& text = bytes[object.key];
     report::add_published(one.source, name, text);
     if (name.kind != Kind::Status) continue;
-    one.status = text;
-    if (now && it.modified != wire::WallTime())
-      one.age = std::max<double>(0, static_cast<double>((*now - it.modified).count()));
+    one.status = std::move(text);
+    if (now && object.modified != wire::WallTime())
+      one.age = std::max<double>(0, static_cast<double>((*now - object.modified).count()));
   }
   std::vector<Published> published;
   for (auto& [experiment, one] : all) published.push_back(std::move(one));

@@ -520,9 +520,9 @@ std::deque<Shapes> Moments::learned() const {
            (needed.empty() ? current_.contains(one.first) : needed.contains(shape_of(one.first)));
   });
   if (parts) return {};
-  if (!usual_.empty() || !captured_shapes_.empty())
-    return usual_.empty() ? captured_shapes_ : usual_;
-  return captured_ && !current_.empty() ? std::deque<Shapes>{shapes_of(current_)} : usual_;
+  if (!usual_.empty()) return usual_;
+  if (!captured_shapes_.empty() || !captured_ || current_.empty()) return captured_shapes_;
+  return {shapes_of(current_)};
 }
 
 bool Moments::is_sure() const {
