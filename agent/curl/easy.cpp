@@ -305,31 +305,29 @@ struct TrustStore::Read {
   // A bundle may be replaced while a job trains for weeks, as when an authority's certificate is
   // renewed. A bundle that cannot be read now, perhaps as it is being written, leaves the one
   // before.
-  void refresh();
+  void refresh() {
+    const auto& [bundle, directory] = places;
+    const std::string file = directory.empty() && bundle.empty() ? built_in_bundle() : bundle;
+    std::error_code failed;
+    const auto now = file.empty() ? written : std::filesystem::last_write_time(file, failed);
+    if (store != nullptr && (failed || now == written)) return;
+    X509_STORE* const fresh = X509_STORE_new();
+    const int read = file.empty() ? X509_STORE_load_path(fresh, directory.c_str())
+                                  : X509_STORE_load_file(fresh, file.c_str());
+    ERR_clear_error();  // a bundle may name a certificate twice; whoever comes next reads the queue
+    if (read != 1) return X509_STORE_free(fresh);
+    // libcurl does the same: an intermediate certificate that is in the bundle is trusted.
+    X509_STORE_set_flags(fresh, X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN);
+    X509_STORE_free(store);
+    store = fresh;
+    written = now;
+  }
 
   Places places;
   std::mutex mutex;  // of the rest
   std::filesystem::file_time_type written;
   X509_STORE* store = nullptr;  // null: it could not be read yet
 };
-
-void TrustStore::Read::refresh() {
-  const auto& [bundle, directory] = places;
-  const std::string file = directory.empty() && bundle.empty() ? built_in_bundle() : bundle;
-  std::error_code failed;
-  const auto now = file.empty() ? written : std::filesystem::last_write_time(file, failed);
-  if (store != nullptr && (failed || now == written)) return;
-  X509_STORE* const fresh = X509_STORE_new();
-  const int read = file.empty() ? X509_STORE_load_path(fresh, directory.c_str())
-                                : X509_STORE_load_file(fresh, file.c_str());
-  ERR_clear_error();  // a bundle may name a certificate twice; whoever comes next reads the queue
-  if (read != 1) return X509_STORE_free(fresh);
-  // libcurl does the same: an intermediate certificate that is in the bundle is trusted.
-  X509_STORE_set_flags(fresh, X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN);
-  X509_STORE_free(store);
-  store = fresh;
-  written = now;
-}
 
 TrustStore::TrustStore(Places places) : read_(std::make_shared<Read>(std::move(places))) {}
 

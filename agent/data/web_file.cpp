@@ -61,8 +61,52 @@ class Fetch final : public curl::Sink {
 
  private:
   enum class Tried { Whole, Same, Again, Failed };
-  Tried attempt();
-  Tried judge(CURLcode code);
+  Fetch::Tried attempt() {
+    curl::Easy easy(curl::TrustStore::of_this_machine(),
+                    {.connect = connect_limit,
+                     .silence = std::chrono::floor<std::chrono::seconds>(file_.patience / 2)});
+    status_ = 0;
+    body_ = false;
+    easy.hand_to(*this);
+    easy.set_url(file_.url);
+    easy.set_headers(condition());
+    easy.set_method("GET");
+    easy.follow_redirects(most_redirects, file_.url.starts_with("https:"));
+    easy.stop_when(stop_);
+    const CURLcode code = easy.perform();
+    if (body_ && code != CURLE_OK) {
+      keep_begun();
+      resumed_ = etag_;
+      if (etag_.empty()) written_ = noted_ = 0;
+    }
+    return judge(code);
+  }
+
+  Fetch::Tried judge(CURLcode code) {
+    if (!wrong_.empty()) return Tried::Failed;
+    if (code == CURLE_ABORTED_BY_CALLBACK) return wrong("it was stopped");
+    if (code == CURLE_OK && status_ == 304) return Tried::Same;
+    if (code == CURLE_OK && status_ == 416) {  // the partial file is no part of it
+      resumed_.clear();
+      written_ = noted_ = 0;
+      return Tried::Again;
+    }
+    if (code == CURLE_OK && (status_ == 200 || status_ == 206)) {
+      if (!body_ && !begin_body()) return Tried::Failed;  // an empty file
+      return Tried::Whole;
+    }
+    const bool passes = status_ == 429 || status_ >= 500;
+    if (code == CURLE_OK && !passes)
+      return wrong("the server answers " + std::to_string(status_) +
+                   (status_ == 404 ? ": there is no such file" : ""));
+    if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
+        code == CURLE_TOO_MANY_REDIRECTS || code == CURLE_PEER_FAILED_VERIFICATION)
+      return wrong(curl::words_for(code));
+    if (Clock::now() - progress_ > file_.patience)
+      return wrong(code == CURLE_OK ? "the server answers " + std::to_string(status_)
+                                    : curl::words_for(code));
+    return Tried::Again;
+  }
 
   bool begin_body() {
     body_ = true;
@@ -207,53 +251,6 @@ class Fetch final : public curl::Sink {
   std::string wrong_;
   Clock::time_point progress_ = Clock::now();
 };
-
-Fetch::Tried Fetch::judge(CURLcode code) {
-  if (!wrong_.empty()) return Tried::Failed;
-  if (code == CURLE_ABORTED_BY_CALLBACK) return wrong("it was stopped");
-  if (code == CURLE_OK && status_ == 304) return Tried::Same;
-  if (code == CURLE_OK && status_ == 416) {  // the partial file is no part of it
-    resumed_.clear();
-    written_ = noted_ = 0;
-    return Tried::Again;
-  }
-  if (code == CURLE_OK && (status_ == 200 || status_ == 206)) {
-    if (!body_ && !begin_body()) return Tried::Failed;  // an empty file
-    return Tried::Whole;
-  }
-  const bool passes = status_ == 429 || status_ >= 500;
-  if (code == CURLE_OK && !passes)
-    return wrong("the server answers " + std::to_string(status_) +
-                 (status_ == 404 ? ": there is no such file" : ""));
-  if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
-      code == CURLE_TOO_MANY_REDIRECTS || code == CURLE_PEER_FAILED_VERIFICATION)
-    return wrong(curl::words_for(code));
-  if (Clock::now() - progress_ > file_.patience)
-    return wrong(code == CURLE_OK ? "the server answers " + std::to_string(status_)
-                                  : curl::words_for(code));
-  return Tried::Again;
-}
-
-Fetch::Tried Fetch::attempt() {
-  curl::Easy easy(curl::TrustStore::of_this_machine(),
-                  {.connect = connect_limit,
-                   .silence = std::chrono::floor<std::chrono::seconds>(file_.patience / 2)});
-  status_ = 0;
-  body_ = false;
-  easy.hand_to(*this);
-  easy.set_url(file_.url);
-  easy.set_headers(condition());
-  easy.set_method("GET");
-  easy.follow_redirects(most_redirects, file_.url.starts_with("https:"));
-  easy.stop_when(stop_);
-  const CURLcode code = easy.perform();
-  if (body_ && code != CURLE_OK) {
-    keep_begun();
-    resumed_ = etag_;
-    if (etag_.empty()) written_ = noted_ = 0;
-  }
-  return judge(code);
-}
 
 }  // namespace
 

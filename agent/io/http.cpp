@@ -105,11 +105,23 @@ class HttpClient::Multi {
 
   asio::io_context& context() { return context_; }
   const curl::TrustStore& trust() const { return trust_; }
-  CURLMcode add(Transfer& transfer);
-  void remove(Transfer& transfer);
+  CURLMcode add(Transfer& transfer) {
+    ++transfers_;
+    driver_.begin();
+    return loop_.add(transfer.exchange.easy(), transfer);
+  }
+
+  void remove(Transfer& transfer) {
+    loop_.remove(transfer.exchange.easy());
+    if (--transfers_ == 0) driver_.rest();
+  }
 
  private:
-  std::optional<Driver::Instant> turn();
+  std::optional<Driver::Instant> turn() {
+    loop_.turn(std::chrono::milliseconds(0));
+    if (transfers_ == 0) return std::nullopt;
+    return loop_.next().value_or(Driver::Instant::max());
+  }
 
   asio::io_context& context_;
   curl::TrustStore trust_ = curl::TrustStore::of_this_machine();
@@ -117,23 +129,6 @@ class HttpClient::Multi {
   std::size_t transfers_ = 0;
   Driver driver_;
 };
-
-CURLMcode HttpClient::Multi::add(Transfer& transfer) {
-  ++transfers_;
-  driver_.begin();
-  return loop_.add(transfer.exchange.easy(), transfer);
-}
-
-void HttpClient::Multi::remove(Transfer& transfer) {
-  loop_.remove(transfer.exchange.easy());
-  if (--transfers_ == 0) driver_.rest();
-}
-
-std::optional<Driver::Instant> HttpClient::Multi::turn() {
-  loop_.turn(std::chrono::milliseconds(0));
-  if (transfers_ == 0) return std::nullopt;
-  return loop_.next().value_or(Driver::Instant::max());
-}
 
 HttpClient::HttpClient(asio::io_context& context) : multi_(std::make_shared<Multi>(context)) {}
 HttpClient::~HttpClient() = default;

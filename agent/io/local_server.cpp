@@ -136,10 +136,75 @@ struct LocalServer::Shared {
   std::map<uid_t, int> open;  // connections of each user
   int strangers = 0;          // those of all that are not known
 
-  static asio::awaitable<void> listen(std::shared_ptr<Shared> self);
-  static asio::awaitable<void> serve(std::shared_ptr<Shared> self, tcp::socket socket, uid_t user);
+  // Those beyond the most are closed at once: in the kernel's queue they would stand before others.
+  static asio::awaitable<void> listen(std::shared_ptr<Shared> self) {
+    boost::system::error_code failed;
+    while (!failed) {
+      tcp::socket socket(self->acceptor.get_executor());
+      co_await self->acceptor.async_accept(socket,
+                                           asio::redirect_error(asio::use_awaitable, failed));
+      if (failed && self->acceptor.is_open()) {  // no file descriptor is free, say
+        asio::steady_timer pause(self->acceptor.get_executor(), std::chrono::seconds(1));
+        co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, failed));
+        failed.clear();
+        continue;
+      }
+      if (failed) break;
+      const uid_t user = user_of_peer(socket).value_or(nobody_known);
+      if (!self->admits(user)) continue;
+      self->count(user, +1);
+      asio::co_spawn(self->acceptor.get_executor(), serve(self, std::move(socket), user),
+                     asio::detached);
+    }
+  }
+
+  static asio::awaitable<void> serve(std::shared_ptr<Shared> self, tcp::socket socket, uid_t user) {
+    boost::beast::tcp_stream stream(std::move(socket));
+    co_await exchange(self, stream, user);
+    boost::system::error_code ignored;
+    stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
+    stream.close();
+    self->count(user, -1);
+  }
+
   static asio::awaitable<void> exchange(std::shared_ptr<Shared> self,
-                                        boost::beast::tcp_stream& stream, uid_t user);
+                                        boost::beast::tcp_stream& stream, uid_t user) {
+    boost::system::error_code failed;
+    boost::beast::flat_buffer buffer(longest_header);
+    http::request_parser<http::empty_body> parser;
+    parser.header_limit(longest_header);
+    stream.expires_after(patience_to_ask);
+    co_await http::async_read_header(stream, buffer, parser,
+                                     asio::redirect_error(asio::use_awaitable, failed));
+    if (failed) co_return;
+    const auto& asked = parser.get();
+    LocalRequest request{std::string(asked.method_string()),
+                         std::string(asked.target()),
+                         std::string(asked[http::field::authorization]),
+                         std::string(asked[http::field::host]),
+                         std::string(asked[http::field::origin]),
+                         user == nobody_known ? std::nullopt : std::optional(user)};
+    LocalResponse answer = co_await self->handler(std::move(request));
+    http::response<http::string_body> response(static_cast<http::status>(answer.status),
+                                               asked.version());
+    response.set(http::field::content_type, answer.content_type);
+    response.set(http::field::cache_control, "no-store");
+    response.set("X-Content-Type-Options", "nosniff");
+    response.set("X-Frame-Options", "DENY");
+    response.keep_alive(false);
+    response.body() = std::move(answer.body);
+    if (!answer.more) response.prepare_payload();
+    stream.expires_after(patience);
+    co_await http::async_write(stream, response, asio::redirect_error(asio::use_awaitable, failed));
+    while (!failed && answer.more) {
+      stream.expires_never();
+      const std::string piece = co_await answer.more();
+      if (piece.empty()) break;
+      stream.expires_after(patience);
+      co_await asio::async_write(stream, asio::buffer(piece),
+                                 asio::redirect_error(asio::use_awaitable, failed));
+    }
+  }
 };
 
 LocalServer::LocalServer(asio::io_context& context, Handler handler, std::vector<uid_t> known)
@@ -183,76 +248,6 @@ std::error_code LocalServer::adopt(int listening) {
 
 int LocalServer::listening() const {
   return shared_->acceptor.is_open() ? shared_->acceptor.native_handle() : -1;
-}
-
-// Those beyond the most are closed at once: in the kernel's queue they would stand before others.
-asio::awaitable<void> LocalServer::Shared::listen(std::shared_ptr<Shared> self) {
-  boost::system::error_code failed;
-  while (!failed) {
-    tcp::socket socket(self->acceptor.get_executor());
-    co_await self->acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, failed));
-    if (failed && self->acceptor.is_open()) {  // no file descriptor is free, say
-      asio::steady_timer pause(self->acceptor.get_executor(), std::chrono::seconds(1));
-      co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, failed));
-      failed.clear();
-      continue;
-    }
-    if (failed) break;
-    const uid_t user = user_of_peer(socket).value_or(nobody_known);
-    if (!self->admits(user)) continue;
-    self->count(user, +1);
-    asio::co_spawn(self->acceptor.get_executor(), serve(self, std::move(socket), user),
-                   asio::detached);
-  }
-}
-
-asio::awaitable<void> LocalServer::Shared::serve(std::shared_ptr<Shared> self, tcp::socket socket,
-                                                 uid_t user) {
-  boost::beast::tcp_stream stream(std::move(socket));
-  co_await exchange(self, stream, user);
-  boost::system::error_code ignored;
-  stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
-  stream.close();
-  self->count(user, -1);
-}
-
-asio::awaitable<void> LocalServer::Shared::exchange(std::shared_ptr<Shared> self,
-                                                    boost::beast::tcp_stream& stream, uid_t user) {
-  boost::system::error_code failed;
-  boost::beast::flat_buffer buffer(longest_header);
-  http::request_parser<http::empty_body> parser;
-  parser.header_limit(longest_header);
-  stream.expires_after(patience_to_ask);
-  co_await http::async_read_header(stream, buffer, parser,
-                                   asio::redirect_error(asio::use_awaitable, failed));
-  if (failed) co_return;
-  const auto& asked = parser.get();
-  LocalRequest request{std::string(asked.method_string()),
-                       std::string(asked.target()),
-                       std::string(asked[http::field::authorization]),
-                       std::string(asked[http::field::host]),
-                       std::string(asked[http::field::origin]),
-                       user == nobody_known ? std::nullopt : std::optional(user)};
-  LocalResponse answer = co_await self->handler(std::move(request));
-  http::response<http::string_body> response(static_cast<http::status>(answer.status),
-                                             asked.version());
-  response.set(http::field::content_type, answer.content_type);
-  response.set(http::field::cache_control, "no-store");
-  response.set("X-Content-Type-Options", "nosniff");
-  response.set("X-Frame-Options", "DENY");
-  response.keep_alive(false);
-  response.body() = std::move(answer.body);
-  if (!answer.more) response.prepare_payload();
-  stream.expires_after(patience);
-  co_await http::async_write(stream, response, asio::redirect_error(asio::use_awaitable, failed));
-  while (!failed && answer.more) {
-    stream.expires_never();
-    const std::string piece = co_await answer.more();
-    if (piece.empty()) break;
-    stream.expires_after(patience);
-    co_await asio::async_write(stream, asio::buffer(piece),
-                               asio::redirect_error(asio::use_awaitable, failed));
-  }
 }
 
 }  // namespace spotter::io

@@ -308,7 +308,18 @@ class Keeping {
   }
 
   // All of them, or an error that says which one cannot be.
-  Result<Files> send(const std::vector<Wanted>& files);
+  Result<Keeping::Files> send(const std::vector<Wanted>& files) {
+    Files done;
+    std::vector<Wanted> changed;
+    for (const Wanted& wanted : files) {
+      const auto same = unchanged(wanted);
+      if (same) done[wanted.path] = *same;
+      if (!same) changed.push_back(wanted);
+    }
+    auto sent = TRY(sender_.send(changed));
+    done.merge(std::move(sent));
+    return done;
+  }
 
   // The file as it was kept last, if its size and time are the same: nothing is read.
   std::optional<bucket::File> unchanged(const Wanted& wanted) const {
@@ -324,7 +335,14 @@ class Keeping {
     return file;
   }
 
-  Files committed_checkpoints() const;
+  Keeping::Files committed_checkpoints() const {
+    Files files;
+    const std::string begin = home_.checkpoints + "/";
+    for (auto at = committed_.files.lower_bound(begin);
+         at != committed_.files.end() && at->first.starts_with(begin); ++at)
+      files.insert(*at);
+    return files;
+  }
 
   const Home& home_;
   const io::SafeDirectory& folder_;
@@ -334,28 +352,6 @@ class Keeping {
   bucket::Manifest committed_;
   Kept kept_;
 };
-
-Result<Keeping::Files> Keeping::send(const std::vector<Wanted>& files) {
-  Files done;
-  std::vector<Wanted> changed;
-  for (const Wanted& wanted : files) {
-    const auto same = unchanged(wanted);
-    if (same) done[wanted.path] = *same;
-    if (!same) changed.push_back(wanted);
-  }
-  auto sent = TRY(sender_.send(changed));
-  done.merge(std::move(sent));
-  return done;
-}
-
-Keeping::Files Keeping::committed_checkpoints() const {
-  Files files;
-  const std::string begin = home_.checkpoints + "/";
-  for (auto at = committed_.files.lower_bound(begin);
-       at != committed_.files.end() && at->first.starts_with(begin); ++at)
-    files.insert(*at);
-  return files;
-}
 
 constexpr std::size_t home_record_limit = 64U << 20;
 constexpr std::size_t mark_limit = 16U << 20;

@@ -156,9 +156,70 @@ class Reception {
     return bytes_ + next_bytes() <= fetched_at_once &&
            asked_.size() + here_.size() < pieces_at_once;
   }
-  void ask();
-  void write_what_is_here();
-  Result<void> write(Asked& asked);
+  void ask() {
+    const auto& [path, file] = *files_[next_.file];
+    Asked& asked = asked_.emplace_back();
+    const bool is_torn_file = torn_.contains(next_.file);  // its rest is one piece, of no bytes
+    asked.piece = {next_.file, next_.offset,
+                   is_torn_file ? file.bytes - next_.offset : next_bytes()};
+    next_.offset += asked.piece.bytes;
+    if (next_.offset == file.bytes) next_ = {next_.file + 1, 0, 0};
+    asked.is_here = asked.piece.bytes == 0 || is_torn_file;
+    if (asked.is_here) return;
+    if (receiver_.make)
+      asked.own.resize(asked.piece.bytes);
+    else
+      asked.memory =
+          receiver_.memory(asked.piece.file).subspan(asked.piece.offset, asked.piece.bytes);
+    bytes_ += asked.own.size();
+    const wire::S3Location where = bucket_.where(key_of(*files_[asked.piece.file]));
+    s3::Request request{.bucket = where.bucket, .key = where.key};
+    request.into = asked.bytes();
+    request.offset = asked.piece.offset;
+    asked.call = bucket_.client().start(std::move(request), [this, &asked](const auto& answer) {
+      asked.call = 0;
+      asked.is_here = answer || is_torn(answer.error());
+      if (!asked.is_here && !failure_) failure_ = answer.error();
+      if (!asked.is_here) return;
+      const auto& [path, file] = *files_[asked.piece.file];
+      const auto range =
+          answer ? wire::parse_content_range(answer->header("content-range")) : std::nullopt;
+      if (answer && (!range || range->total == file.bytes)) return;
+      asked.torn = answer ? Error{path + " has another size in the bucket", torn}
+                          : Error{answer.error().text(), torn};
+      torn_.insert(asked.piece.file);
+    });
+  }
+
+  void write_what_is_here() {
+    for (; !asked_.empty() && asked_.front().is_here; asked_.pop_front())
+      here_.push_back(std::move(asked_.front()));
+    if (here_.empty()) return;
+    writing_ = std::async([this]() -> Result<void> {
+      for (Asked& each : here_) TRY(write(each));
+      return {};
+    });
+  }
+
+  Result<void> write(Asked& asked) {
+    const Piece& piece = asked.piece;
+    const Files::value_type& file = *files_[piece.file];
+    if (piece.offset == 0) {
+      now_.emplace(TRY(Arriving::begin(piece.file, file, receiver_)));
+    }
+    if (asked.torn) {
+      now_->tear(*std::move(asked.torn));
+    } else {
+      const auto bytes = asked.bytes();
+      if (receiver_.received) receiver_.received(bytes.size());
+      TRY(now_->add({bytes.data(), bytes.size()}));
+    }
+    if (piece.offset + piece.bytes < file.second.bytes) return {};
+    const auto verified = now_->verified();
+    auto dated = verified ? now_->date() : Result<void>();
+    now_.reset();
+    return dated ? receiver_.ended(piece.file, verified) : dated;
+  }
 
   Bucket& bucket_;
   Fetched files_;
@@ -172,70 +233,6 @@ class Reception {
   std::set<std::size_t> torn_;   // files: no more is asked of them
   std::optional<s3::Failure> failure_;
 };
-
-void Reception::write_what_is_here() {
-  for (; !asked_.empty() && asked_.front().is_here; asked_.pop_front())
-    here_.push_back(std::move(asked_.front()));
-  if (here_.empty()) return;
-  writing_ = std::async([this]() -> Result<void> {
-    for (Asked& each : here_) TRY(write(each));
-    return {};
-  });
-}
-
-Result<void> Reception::write(Asked& asked) {
-  const Piece& piece = asked.piece;
-  const Files::value_type& file = *files_[piece.file];
-  if (piece.offset == 0) {
-    now_.emplace(TRY(Arriving::begin(piece.file, file, receiver_)));
-  }
-  if (asked.torn) {
-    now_->tear(*std::move(asked.torn));
-  } else {
-    const auto bytes = asked.bytes();
-    if (receiver_.received) receiver_.received(bytes.size());
-    TRY(now_->add({bytes.data(), bytes.size()}));
-  }
-  if (piece.offset + piece.bytes < file.second.bytes) return {};
-  const auto verified = now_->verified();
-  auto dated = verified ? now_->date() : Result<void>();
-  now_.reset();
-  return dated ? receiver_.ended(piece.file, verified) : dated;
-}
-
-void Reception::ask() {
-  const auto& [path, file] = *files_[next_.file];
-  Asked& asked = asked_.emplace_back();
-  const bool is_torn_file = torn_.contains(next_.file);  // its rest is one piece, of no bytes
-  asked.piece = {next_.file, next_.offset, is_torn_file ? file.bytes - next_.offset : next_bytes()};
-  next_.offset += asked.piece.bytes;
-  if (next_.offset == file.bytes) next_ = {next_.file + 1, 0, 0};
-  asked.is_here = asked.piece.bytes == 0 || is_torn_file;
-  if (asked.is_here) return;
-  if (receiver_.make)
-    asked.own.resize(asked.piece.bytes);
-  else
-    asked.memory =
-        receiver_.memory(asked.piece.file).subspan(asked.piece.offset, asked.piece.bytes);
-  bytes_ += asked.own.size();
-  const wire::S3Location where = bucket_.where(key_of(*files_[asked.piece.file]));
-  s3::Request request{.bucket = where.bucket, .key = where.key};
-  request.into = asked.bytes();
-  request.offset = asked.piece.offset;
-  asked.call = bucket_.client().start(std::move(request), [this, &asked](const auto& answer) {
-    asked.call = 0;
-    asked.is_here = answer || is_torn(answer.error());
-    if (!asked.is_here && !failure_) failure_ = answer.error();
-    if (!asked.is_here) return;
-    const auto& [path, file] = *files_[asked.piece.file];
-    const auto range =
-        answer ? wire::parse_content_range(answer->header("content-range")) : std::nullopt;
-    if (answer && (!range || range->total == file.bytes)) return;
-    asked.torn = answer ? Error{path + " has another size in the bucket", torn}
-                        : Error{answer.error().text(), torn};
-    torn_.insert(asked.piece.file);
-  });
-}
 
 }  // namespace
 

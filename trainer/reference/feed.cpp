@@ -81,8 +81,39 @@ class FromChannel final : public Feed {
         epoch_size_(epoch_size),
         consumed_(reader_->position()) {}
 
-  Result<std::optional<Batch>> batch(std::uint64_t epoch, std::uint32_t first,
-                                     std::uint32_t count) override;
+  Result<std::optional<Feed::Batch>> batch(std::uint64_t epoch, std::uint32_t first,
+                                           std::uint32_t count) override {
+    // A checkpoint may have been made between the last example and the end.
+    if (first == 0 && consumed_.epoch + 1 == epoch && consumed_.records == epoch_size_) {
+      const auto passed = TRY(pass_end());
+      if (!passed) return std::nullopt;
+    }
+    if (consumed_.epoch != epoch || consumed_.records != first) {
+      return wrong("the checkpoint has consumed " + std::to_string(consumed_.records) +
+                   " examples of it, but goes on with number " + std::to_string(first) +
+                   " of epoch " + std::to_string(epoch));
+    }
+    examples_.images.clear();
+    examples_.labels.clear();
+    examples_.count = 0;
+    while (examples_.count < count) {
+      const auto next = TRY(wait());
+      if (next.kind == Next::Kind::NotYet) return std::nullopt;
+      if (next.kind == Next::Kind::EndOfEpoch) {
+        return wrong("the one before had only " + std::to_string(first + examples_.count) +
+                     " examples, not " + std::to_string(epoch_size_) +
+                     "; --examples says how many an epoch has");
+      }
+      if (auto added = add(examples_, next.record, shape_); !added)
+        return wrong(added.error().message);
+    }
+    consumed_ = reader_->position();
+    indices_.resize(count);
+    std::iota(indices_.begin(), indices_.end(), 0U);
+    if (first + count == epoch_size_) TRY(pass_end());
+    return Batch{&examples_, indices_};
+  }
+
   nlohmann::json consumed() const override {
     auto meta = nlohmann::json::object();
     channel::record(meta, reader_->name(), consumed_);
@@ -122,39 +153,6 @@ class FromChannel final : public Feed {
   Examples examples_;
   std::vector<std::uint32_t> indices_;
 };
-
-Result<std::optional<Feed::Batch>> FromChannel::batch(std::uint64_t epoch, std::uint32_t first,
-                                                      std::uint32_t count) {
-  // A checkpoint may have been made between the last example and the end.
-  if (first == 0 && consumed_.epoch + 1 == epoch && consumed_.records == epoch_size_) {
-    const auto passed = TRY(pass_end());
-    if (!passed) return std::nullopt;
-  }
-  if (consumed_.epoch != epoch || consumed_.records != first) {
-    return wrong("the checkpoint has consumed " + std::to_string(consumed_.records) +
-                 " examples of it, but goes on with number " + std::to_string(first) +
-                 " of epoch " + std::to_string(epoch));
-  }
-  examples_.images.clear();
-  examples_.labels.clear();
-  examples_.count = 0;
-  while (examples_.count < count) {
-    const auto next = TRY(wait());
-    if (next.kind == Next::Kind::NotYet) return std::nullopt;
-    if (next.kind == Next::Kind::EndOfEpoch) {
-      return wrong("the one before had only " + std::to_string(first + examples_.count) +
-                   " examples, not " + std::to_string(epoch_size_) +
-                   "; --examples says how many an epoch has");
-    }
-    if (auto added = add(examples_, next.record, shape_); !added)
-      return wrong(added.error().message);
-  }
-  consumed_ = reader_->position();
-  indices_.resize(count);
-  std::iota(indices_.begin(), indices_.end(), 0U);
-  if (first + count == epoch_size_) TRY(pass_end());
-  return Batch{&examples_, indices_};
-}
 
 }  // namespace
 

@@ -33,8 +33,31 @@ class Upload {
     part_ = std::max(part_bytes, (object.bytes.size() + most_parts - 1) / most_parts);
   }
 
-  void begin();
-  void abandon();  // what is under way, and what S3 has of it
+  void begin() {
+    if (object_.bytes.size() <= part_) return put_at_once();
+    Request create = request("POST");
+    create.query = {{"uploads", ""}};
+    create.headers = {{std::string(writer_header), writer_},
+                      {"x-amz-checksum-algorithm", "CRC32C"},
+                      {"x-amz-checksum-type", "FULL_OBJECT"}};
+    start(std::move(create), [this](const Result<Answer, Failure>& answer) {
+      if (!answer) return fail(answer.error());
+      began(*answer);
+    });
+  }
+
+  void abandon() {
+    client_.drop(calls_);
+    if (id_.empty() || !etag_.empty()) return;
+    Request abort = request("DELETE");
+    abort.query = {{"uploadId", id_}};
+    bool aborted = false;
+    const auto call = client_.start(std::move(abort), [&](const auto&) { aborted = true; });
+    const auto until = std::chrono::steady_clock::now() + longest_abort;
+    while (!aborted && std::chrono::steady_clock::now() < until) client_.turn(moment);
+    client_.drop(call);
+  }
+  // what is under way, and what S3 has of it
 
   const std::optional<Failure>& failure() const { return failure_; }
   const std::string& etag() const { return etag_; }
@@ -51,13 +74,82 @@ class Upload {
   std::string_view part(std::size_t number) const {
     return object_.bytes.substr(number * part_, part_);
   }
-  void start(Request request, Client::Done done);
-  void began(const Answer& answer);
-  void send(std::size_t number);
-  void complete();
-  void completed(const Answer& answer);
-  void put_at_once();
-  void fail(Failure failure);
+  void start(Request request, Client::Done done) {
+    calls_.push_back(client_.start(std::move(request), std::move(done)));
+  }
+
+  void began(const Answer& answer) {
+    auto id = wire::decode_upload_id(answer.body);
+    if (!id) {
+      return fail(about(object_.location, Failure::Kind::Refused, id.error().message));
+    }
+    id_ = std::move(*id);
+    parts_.resize((object_.bytes.size() + part_ - 1) / part_);
+    open_ = parts_.size();
+    for (std::size_t number = 0; number < parts_.size(); ++number) send(number);
+  }
+
+  void send(std::size_t number) {
+    Request put = request("PUT");
+    put.query = {{"partNumber", std::to_string(number + 1)}, {"uploadId", id_}};
+    put.body = part(number);
+    parts_[number].crc32c = wire::to_base64(bytes_of(crc32c(0, put.body)));
+    put.headers = {{"x-amz-checksum-crc32c", parts_[number].crc32c}};
+    start(std::move(put), [this, number](const Result<Answer, Failure>& answer) {
+      if (!answer) return fail(answer.error());
+      parts_[number].etag = answer->header("etag");
+      // A server that knows nothing of checksums refuses them later, too.
+      if (answer->header("x-amz-checksum-crc32c").empty()) parts_[number].crc32c.clear();
+      if (--open_ == 0) complete();
+    });
+  }
+
+  void complete() {
+    completing_ = true;
+    ++completions_;
+    completion_ = wire::encode_completion(parts_);
+    Request post = request("POST");
+    post.query = {{"uploadId", id_}};
+    post.body = completion_;
+    start(std::move(post), [this](const Result<Answer, Failure>& answer) {
+      if (answer) return completed(*answer);
+      fail(answer.error());
+    });
+  }
+
+  // S3 says 200 before it knows.
+  void completed(const Answer& answer) {
+    auto etag = wire::decode_completion(answer.body);
+    if (etag) {
+      etag_ = std::move(*etag);
+      return ended_();
+    }
+    if (etag.error().code == "InternalError" && completions_ < 3) return complete();
+    fail({.code = etag.error().code,
+          .message = etag.error().message,
+          .bucket = object_.location.bucket,
+          .key = object_.location.key,
+          .status = answer.status});
+  }
+
+  void put_at_once() {
+    completing_ = true;
+    Request put = request("PUT");
+    put.body = object_.bytes;
+    put.headers = {{std::string(writer_header), writer_},
+                   {"x-amz-checksum-crc32c", wire::to_base64(bytes_of(crc32c(0, object_.bytes)))}};
+    start(std::move(put), [this](const Result<Answer, Failure>& answer) {
+      if (!answer) return fail(answer.error());
+      etag_ = answer->header("etag");
+      ended_();
+    });
+  }
+
+  void fail(Failure failure) {
+    if (failure_) return;
+    failure_ = std::move(failure);
+    ended_();
+  }
 
   Client& client_;
   const NewObject& object_;
@@ -74,108 +166,6 @@ class Upload {
   std::optional<Failure> failure_;
   std::string etag_;
 };
-
-void Upload::start(Request request, Client::Done done) {
-  calls_.push_back(client_.start(std::move(request), std::move(done)));
-}
-
-void Upload::fail(Failure failure) {
-  if (failure_) return;
-  failure_ = std::move(failure);
-  ended_();
-}
-
-void Upload::begin() {
-  if (object_.bytes.size() <= part_) return put_at_once();
-  Request create = request("POST");
-  create.query = {{"uploads", ""}};
-  create.headers = {{std::string(writer_header), writer_},
-                    {"x-amz-checksum-algorithm", "CRC32C"},
-                    {"x-amz-checksum-type", "FULL_OBJECT"}};
-  start(std::move(create), [this](const Result<Answer, Failure>& answer) {
-    if (!answer) return fail(answer.error());
-    began(*answer);
-  });
-}
-
-void Upload::put_at_once() {
-  completing_ = true;
-  Request put = request("PUT");
-  put.body = object_.bytes;
-  put.headers = {{std::string(writer_header), writer_},
-                 {"x-amz-checksum-crc32c", wire::to_base64(bytes_of(crc32c(0, object_.bytes)))}};
-  start(std::move(put), [this](const Result<Answer, Failure>& answer) {
-    if (!answer) return fail(answer.error());
-    etag_ = answer->header("etag");
-    ended_();
-  });
-}
-
-void Upload::began(const Answer& answer) {
-  auto id = wire::decode_upload_id(answer.body);
-  if (!id) {
-    return fail(about(object_.location, Failure::Kind::Refused, id.error().message));
-  }
-  id_ = std::move(*id);
-  parts_.resize((object_.bytes.size() + part_ - 1) / part_);
-  open_ = parts_.size();
-  for (std::size_t number = 0; number < parts_.size(); ++number) send(number);
-}
-
-void Upload::send(std::size_t number) {
-  Request put = request("PUT");
-  put.query = {{"partNumber", std::to_string(number + 1)}, {"uploadId", id_}};
-  put.body = part(number);
-  parts_[number].crc32c = wire::to_base64(bytes_of(crc32c(0, put.body)));
-  put.headers = {{"x-amz-checksum-crc32c", parts_[number].crc32c}};
-  start(std::move(put), [this, number](const Result<Answer, Failure>& answer) {
-    if (!answer) return fail(answer.error());
-    parts_[number].etag = answer->header("etag");
-    // A server that knows nothing of checksums refuses them later, too.
-    if (answer->header("x-amz-checksum-crc32c").empty()) parts_[number].crc32c.clear();
-    if (--open_ == 0) complete();
-  });
-}
-
-void Upload::complete() {
-  completing_ = true;
-  ++completions_;
-  completion_ = wire::encode_completion(parts_);
-  Request post = request("POST");
-  post.query = {{"uploadId", id_}};
-  post.body = completion_;
-  start(std::move(post), [this](const Result<Answer, Failure>& answer) {
-    if (answer) return completed(*answer);
-    fail(answer.error());
-  });
-}
-
-// S3 says 200 before it knows.
-void Upload::completed(const Answer& answer) {
-  auto etag = wire::decode_completion(answer.body);
-  if (etag) {
-    etag_ = std::move(*etag);
-    return ended_();
-  }
-  if (etag.error().code == "InternalError" && completions_ < 3) return complete();
-  fail({.code = etag.error().code,
-        .message = etag.error().message,
-        .bucket = object_.location.bucket,
-        .key = object_.location.key,
-        .status = answer.status});
-}
-
-void Upload::abandon() {
-  client_.drop(calls_);
-  if (id_.empty() || !etag_.empty()) return;
-  Request abort = request("DELETE");
-  abort.query = {{"uploadId", id_}};
-  bool aborted = false;
-  const auto call = client_.start(std::move(abort), [&](const auto&) { aborted = true; });
-  const auto until = std::chrono::steady_clock::now() + longest_abort;
-  while (!aborted && std::chrono::steady_clock::now() < until) client_.turn(moment);
-  client_.drop(call);
-}
 
 }  // namespace
 
