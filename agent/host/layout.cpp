@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 
+#include <chrono>
+#include <thread>
+
 #include "agent/base/record.hpp"
 #include "agent/config/job.hpp"
 #include "agent/guard/record.hpp"
@@ -278,7 +281,13 @@ Result<io::SafeDirectory, std::error_code> make_for(const io::SafeDirectory& at,
   as.reset();
   const bool refused = !made && (made.error() == std::errc::permission_denied ||
                                  made.error() == std::errc::operation_not_permitted);
-  if (refused && may_give) made = at.make_folder(name, mode);
+  bool ours = false;
+  if (refused && may_give) made = at.make_folder(name, mode, &ours);
+  // Who made it gives it in a moment, to the user of its job, unless it was killed meanwhile.
+  for (int waits = 0; made && may_give && !ours && waits < 40; ++waits) {
+    if (!is_not_given_yet(*made, user)) return made;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
   if (!made || !may_give || !is_not_given_yet(*made, user)) return made;
   TRY(made->give(user.uid, user.gid));
   if (const auto owner = other_owner(*made, user)) {

@@ -246,9 +246,10 @@ Result<void, std::error_code> SafeDirectory::write(const std::string& name, std:
 }
 
 Result<SafeDirectory, std::error_code> SafeDirectory::make_folder(const std::string& name,
-                                                                  mode_t mode) const {
+                                                                  mode_t mode, bool* ours) const {
   const auto at = TRY(find_parent(directory_.get(), name));
   const bool made = ::mkdirat(at.parent.get(), at.last.c_str(), mode) == 0;
+  if (ours) *ours = made;
   if (!made && errno != EEXIST) return last_error();
   auto opened = TRY(open_beneath(at.parent.get(), at.last, only_named | O_DIRECTORY, 0));
   if (made) {

@@ -54,8 +54,10 @@ class SafeDirectory {
   Result<void, std::error_code> write(const std::string& name, std::string_view bytes,
                                       mode_t mode) const;
 
-  // One folder, whose parent is there; one that exists is opened as it is.
-  Result<SafeDirectory, std::error_code> make_folder(const std::string& name, mode_t mode) const;
+  // One folder, whose parent is there; one that exists is opened as it is. `ours`: whether this
+  // call has made it.
+  Result<SafeDirectory, std::error_code> make_folder(const std::string& name, mode_t mode,
+                                                     bool* ours = nullptr) const;
 
   // Replaces what `to_name` is; both directories are durable afterwards.
   Result<void, std::error_code> rename(const std::string& name, const SafeDirectory& to,
