@@ -343,6 +343,7 @@ void Guard::take_change(const Change& change, bool died) {
     const bool to_be_renewed =
         change.renamed && recorded && std::ranges::none_of(keeper_.record().rows, is_alike);
     moments_.removed(change.name, now_(), to_be_renewed);
+    moved_ = change.renamed && recorded ? *row : Row();
     died_at_.erase(change.name);
     closed_.erase(change.name);
     return;
@@ -354,6 +355,9 @@ void Guard::take_change(const Change& change, bool died) {
     if (died) died_at_[change.name] = now_();
     return;
   }
+  if (status && shape_of(change.name) == shape_of(moved_.name) &&
+      found(change.name, *status).mtime_ns == moved_.mtime_ns)
+    moments_.rotates(change.name);
   const bool grew = !closed && before != closed_.end() && status && S_ISREG(status->st_mode) &&
                     static_cast<std::uint64_t>(status->st_size) > before->second.bytes &&
                     end_of(before->second) == before->second.end;
@@ -537,15 +541,15 @@ bool Guard::end(End how, bool progressed) {
   take_changes();
   if (is_left()) return false;
   close_what_nobody_writes();
-  const Witness witness{how, moments_.is_sure(), progressed || keeper_.is_long(now_() - began_),
-                        [this](const std::string& name) {
-                          return Witness::Seen{
-                              .closed = moments_.is_closed(name) && !died_at_.contains(name),
-                              .current = moments_.is_current(name),
-                              .beside = moments_.knows(name),
-                              .log = logs_.contains(name),
-                              .temporary = is_temporary(name)};
-                        }};
+  const Witness witness{
+      how, moments_.is_sure(now_()), progressed || keeper_.is_long(now_() - began_),
+      [this](const std::string& name) {
+        return Witness::Seen{.closed = moments_.is_closed(name) && !died_at_.contains(name),
+                             .current = moments_.is_current(name),
+                             .beside = moments_.knows(name),
+                             .log = logs_.contains(name),
+                             .temporary = is_temporary(name)};
+      }};
   keeper_.learn(moments_.learned());
   const auto settled = keeper_.settle(false, witness);
   for (const Finished& one : settled ? settled->finished : std::vector<Finished>())

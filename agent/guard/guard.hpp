@@ -158,6 +158,7 @@ class Guard {
   std::optional<Moments::Time> last_death_;
   std::set<std::string> logs_;                  // that are, or were, open to be added to
   std::map<std::string, Moments::Time> asked_;  // whether it is
+  Row moved_;                                   // recorded, and got another name just now
   std::set<std::string> temporary_;             // shapes of names that files are renamed from
   // Companions that were closed since a member was, or since all was captured, and how often.
   std::map<std::string, int> beside_;

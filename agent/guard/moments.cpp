@@ -23,6 +23,11 @@ constexpr Pause unknown_ranks(2000);
 // The set lacks what sets usually have, and the script must have gone on to something else.
 constexpr Pause incomplete(30'000);
 
+// All is there but a best model, which may be copied as soon as the rest is.
+constexpr Pause behind_the_rest(100);
+// A file that gets another name so soon had that one for a while alone.
+constexpr Pause right_behind(500);
+
 bool is_digit(char each) { return each >= '0' && each <= '9'; }
 
 // A file that grows for longer, a part after the other, is a log.
@@ -374,7 +379,10 @@ void Moments::forget(const std::string& name) {
 }
 
 void Moments::removed(const std::string& name, Time now, bool to_be_renewed) {
-  to_be_renewed = to_be_renewed && !in_vain_.contains(name);
+  const auto written = current_.find(name);
+  const bool temporary = written != current_.end() && written->second.closed &&
+                         now - written->second.at < right_behind;
+  to_be_renewed = to_be_renewed && !temporary && !in_vain_.contains(name);
   const bool begins = to_be_renewed && captured_ && !new_ && !current_.empty();
   if (begins) {
     burst_.clear();
@@ -525,9 +533,16 @@ std::deque<Shapes> Moments::learned() const {
   return {shapes_of(current_)};
 }
 
-bool Moments::is_sure() const {
+bool Moments::is_sure(Time now) const {
   if (are_in_parts() || (needed().empty() && said_.size() == 0)) return !new_;
-  return is_complete();
+  return is_complete() && !(new_ && awaits_best() && now - last_ < behind_the_rest);
+}
+
+bool Moments::awaits_best() const {
+  const auto has_best = [](const auto& names) {
+    return std::ranges::any_of(std::views::keys(names), is_best);
+  };
+  return !has_best(current_) && (has_best(kinds_) || std::ranges::any_of(usual_, has_best));
 }
 
 Shapes Moments::needed() const { return needed_of(usual_); }
@@ -574,7 +589,7 @@ std::optional<Pause> Moments::wait(Time now) const {
   if (known || said_.size() != 0 || awaited) {
     // The number of ranks, or parts, is not known else.
     const bool counted = !are_in_parts() && (known || said_.is_countable());
-    const Pause rest = counted ? Pause(0) : unknown;
+    const Pause rest = !counted ? unknown : awaits_best() ? behind_the_rest : Pause(0);
     needed = !awaited && !open && has_all() ? rest : incomplete;
   }
   return std::max(Pause(0), std::chrono::ceil<Pause>(last_ + needed - now));

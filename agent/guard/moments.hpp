@@ -69,6 +69,8 @@ class Moments {
   // `to_be_renewed`: a checkpoint that got another name (`ckpt.1.pt` for `ckpt.pt`), so that the
   // next one takes its place: nothing is whole until that is written, or a save is that lacks it.
   void removed(const std::string& name, Time now, bool to_be_renewed = false);
+  // An earlier save's file got this name, which has another number: ckpt.2 <- ckpt.1.
+  void rotates(const std::string& name) { kinds_[shape_of(name)].over = true; }
   // It is of no set: a log, say.
   void forget(const std::string& name);
 
@@ -82,8 +84,9 @@ class Moments {
 
   // No file that sets usually have is missing in this one; or it has none of these.
   bool is_complete() const;
-  // The same; while nothing is known, that all was captured.
-  bool is_sure() const;
+  // The same, and no best model is about to be copied; while nothing is known, that all was
+  // captured.
+  bool is_sure(Time now) const;
   // It is of the current set, or of an earlier one that lost a file to that before it was captured;
   // another earlier set is whole if each of its files is.
   bool is_current(const std::string& name) const;
@@ -131,6 +134,7 @@ class Moments {
   bool is_written_on(const std::pair<const std::string, State>& one, bool grew, Time now);
   bool is_another_ranks(const std::string& name, const Kind& kind, Time now) const;
   bool awaits_renewed() const;
+  bool awaits_best() const;
   bool are_in_parts() const;
   bool begins(const std::string& name, const Kind& kind) const;
   bool is_first_finished(const std::string& name) const;

@@ -283,7 +283,7 @@ Result<io::SafeDirectory, std::error_code> make_for(const io::SafeDirectory& at,
                                  made.error() == std::errc::operation_not_permitted);
   bool ours = false;
   if (refused && may_give) made = at.make_folder(name, mode, &ours);
-  // Who made it gives it in a moment, to the user of its job, unless it was killed meanwhile.
+  // Another machine made it, and gives it in a moment to its job's user, unless it was killed.
   for (int waits = 0; made && may_give && !ours && waits < 40; ++waits) {
     if (!is_not_given_yet(*made, user)) return made;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

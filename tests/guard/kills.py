@@ -284,7 +284,8 @@ def story(kind, options):
             saved = [int(step) for step in life.lines("saved")]
             whole = max(saved, default=resumed)
             reached = max([int(line.split()[0]) for line in life.lines("save")], default=resumed)
-            least = durable(life, home, resumed, KINDS[kind].counted)
+            # One whose `latest` does not name it yet is none.
+            least = min(whole, durable(life, home, resumed, KINDS[kind].counted))
             if mode in ("trainer", "machine"):
                 least = max(least, whole - scripts.EVERY)
             if mode == "asked":

@@ -292,5 +292,58 @@ TEST_F(OddFiles, AnEmptyFolderThatWasToBeTheNextIsRemoved) {
   EXPECT_EQ(there(), (Names{"checkpoint-10", "checkpoint-20", "runs"}));
 }
 
+// A kill between a file's last byte and its rename leaves it, whole: it is recorded, as all is.
+TEST_F(Lives, ATemporaryFileThatWasLeftAndRecordedIsNotAwaited) {
+  for (const bool looked_at : {false, true}) {  // between the two
+    int step = 0;
+    for (const bool is_left : {true, false}) {
+      Life life(files("*.pt"));
+      for (int i = 0; i < 3; ++i, life.rest(1'300)) {
+        write("tmp.pt", zip(std::to_string(++step)));
+        if (looked_at) life.look();
+        fs::rename(path("tmp.pt"), path("last.pt"));
+        life.look();
+      }
+      if (is_left) write("tmp.pt", zip("left"));
+      life.look();
+      life.died = is_left;
+      life.end(End::Killed);
+      EXPECT_EQ(read("last.pt"), zip(std::to_string(step)));
+    }
+    for (const char* name : {"ckpt/last.pt", "ckpt/tmp.pt", ".spotter"})
+      fs::remove_all(mount_ / name);
+    fs::create_directory(mount_ / ".spotter");
+  }
+}
+
+// ckpt.2.pt <- ckpt.1.pt <- ckpt.pt: what got another number is no save's by itself.
+TEST_F(Lives, TheFirstRotationOfARunIsOfOneSave) {
+  const auto rotate = [this] {
+    for (const auto& [from, to] : {std::pair{"ckpt.1.pt", "ckpt.2.pt"}, {"ckpt.pt", "ckpt.1.pt"}})
+      if (exists(from)) fs::rename(path(from), path(to));
+  };
+  {
+    Life life(files("*.pt"));
+    for (const char* step : {"1", "2", "3"}) {
+      rotate();
+      write("ckpt.pt", zip(step));
+      life.rest(1'300);
+    }
+    life.end(End::Killed);
+  }
+  for (int again = 0; again < 2; ++again) {
+    Life life(files("*.pt"));
+    rotate();
+    std::ofstream file(path("ckpt.pt"));
+    file << "half" << std::flush;
+    for (int i = 0; i < 3; ++i) life.look();
+    life.died = true;
+    life.end(End::Killed);
+    EXPECT_EQ(read("ckpt.pt"), zip("3"));
+    EXPECT_EQ(read("ckpt.1.pt"), zip("2"));
+    EXPECT_EQ(read("ckpt.2.pt"), zip("1"));
+  }
+}
+
 }  // namespace
 }  // namespace spotter::guard
