@@ -171,178 +171,109 @@ Result<Looked, CallError> look_at(const std::vector<JobPlace>& places) {
   return looked;
 }
 
-// Calls of `spotter watch` to AWS in one place of a job. With `dry_run` each says what it would do,
-// and does nothing.
-
-// A place at a look, to act there.
+// A place at a look, to act there. With `dry_run` it says what it would do, and does nothing.
 struct There {
   AwsCalls& calls;
   const config::Job& job;
   const Seen& seen;
-};
+  bool dry_run;
 
-Result<void, CallError> write_tag(const There& it, const FleetId& fleet, const std::string& key,
-                                  const std::string& text) {
-  TRY(it.calls.perform(encode(wire::CreateTags{{fleet.str()}, {{key, text}}})));
-  return {};
-}
-
-// By the version of the template that the job's own fleet launches from: a newer one may be of a
-// launch that failed later. Two watchers that saw the same time ask for the same fleet.
-Result<wire::AwsCommand, CallError> request_of(const There& it, const launch::WatchMark& mark,
-                                               const std::string& ended) {
-  const JobFleet& own = *it.seen.own();
-  const auto& [id, version] = own.launch_template;
-  if (id.empty() || version.empty())
-    return failed("AWS does not say which launch template " + own.fleet.id.str() + " launches by");
-  const std::string when = own.fleet.id.str() + "\n" + wire::to_rfc3339(mark.since) + ended;
-  const std::string token = "on-demand-" + wire::sha256_hex(when).substr(0, 40);
-  launch::FleetRequest wanted{{id, version}, token, own.digest};
-  wanted.ends_at = launch::ends_by_itself(it.job, it.calls.now());
-  return launch::request_on_demand(it.job, own.fleet.id, wanted);
-}
-
-void try_to_mark(const There& it, const FleetId& fleet, const launch::WatchMark& mark) {
-  if (const auto written = write_tag(it, fleet, tag::watched, launch::tag_of(mark)); !written)
-    io::complain("watch", written.error().message);
-}
-
-// At the own fleet; and at the on-demand fleets that are there, whose instances read it, as the own
-// fleet may be in another region.
-Result<void, CallError> write_mark(const There& it, const launch::WatchMark& mark) {
-  const JobFleet* own = it.seen.own();
-  if (own == nullptr) return {};
-  const std::string text = launch::tag_of(mark);
-  const FleetId& id = own->fleet.id;
-  if (own->fleet.kind != FleetKind::AutoScalingGroup) return write_tag(it, id, tag::watched, text);
-  TRY(it.calls.perform(launch::mark_group(id, it.job.name.str(), text)));
-  return {};
-}
-
-void mark_on_demand(const There& it, const launch::WatchMark& mark) {
-  for (const JobFleet& each : it.seen.fleets)
-    if (!each.is_own()) try_to_mark(it, each.fleet.id, mark);
-}
-
-// At the own fleet, apart from the mark, which another watcher may write over.
-Result<void, CallError> write_rest(const There& it, const std::string& text) {
-  return write_tag(it, it.seen.own()->fleet.id, tag::rests, text);
-}
-
-// A policy of before has no right to it: then the mark alone says that the fleet rests.
-void try_to_write_rest(const There& it, const std::string& text) {
-  if (const auto written = write_rest(it, text); !written)
-    io::complain("watch", written.error().message);
-}
-
-// `ended`: of all places, the on-demand fleets that are not any more.
-Result<void, CallError> ask_on_demand(const There& it, const launch::WatchMark& mark,
-                                      const std::string& ended, bool dry_run) {
-  const auto request = TRY(request_of(it, mark, ended));
-  if (dry_run) {
-    std::printf("%s\n", wire::command_of(request).c_str());
-    return {};
-  }
-  const auto made = TRY(it.calls.ask(request, wire::decode_created_fleet));
-  std::printf("%s asks for it\n", made.id.str().c_str());
-  if (!made.errors.empty()) io::complain("watch", made.id.str() + ": " + made.errors);
-  try_to_mark(it, made.id, mark);
-  return {};
-}
-
-// Records that one of the fleets that are there is ended because no instance came.
-Result<void, CallError> write_lack(const There& it, const FleetId& fleet) {
-  return write_tag(it, fleet, tag::rests, launch::tag_of_lack(it.seen.watched.now));
-}
-
-// Those of the fleets that are there, with their instances.
-Result<void, CallError> end_there(const There& it, const std::vector<FleetId>& ids, bool dry_run) {
-  std::vector<JobFleet> ended = it.seen.fleets;
-  std::erase_if(ended, [&](const JobFleet& each) {
-    return std::ranges::find(ids, each.fleet.id) == ids.end();
-  });
-  for (const JobFleet& each : ended)
-    std::printf("%s %s\n", each.fleet.id.str().c_str(), dry_run ? "would be ended" : "is ended");
-  return dry_run ? Result<void, CallError>{} : end_fleets(it.calls, ended, true);
-}
-
-// Sets the own fleet's target: at 0 it ends its spot instance and asks for none.
-Result<void, CallError> set_target(const There& it, int target, bool dry_run) {
-  const Fleet& fleet = it.seen.own()->fleet;
-  std::printf("%s %s the target %d\n", fleet.id.str().c_str(), dry_run ? "would get" : "gets",
-              target);
-  if (dry_run) return {};
-  TRY(it.calls.perform(launch::set_capacity(fleet, {.target = target})));
-  return {};
-}
-
-// Carries a job from one of its places to another (launch/places.hpp), step by step: the command
-// may end, and AWS refuse, after each.
-class Mover {
- public:
-  Mover(const std::vector<JobPlace>& places, bool dry_run) : places_(places), dry_run_(dry_run) {}
-
-  There at(const Looked& looked, std::size_t place) const {
-    return {*places_[place].calls, places_[place].job, looked.places[place]};
-  }
-
-  // A place beside the job's asks, too.
-  bool asks_elsewhere(const Looked& looked) const {
-    for (std::size_t i = 0; i < places_.size(); ++i)
-      if (asks_elsewhere(looked, i)) return true;
-    return false;
-  }
-
-  // A move that was not finished, or that EC2 does not show yet.
-  Result<void, CallError> quiet_others(const Looked& looked) const {
-    for (std::size_t i = 0; i < places_.size(); ++i)
-      if (asks_elsewhere(looked, i)) TRY(quiet(looked, at(looked, i)));
+  Result<void, CallError> write_tag(const FleetId& fleet, const std::string& key,
+                                    const std::string& text) const {
+    TRY(calls.perform(encode(wire::CreateTags{{fleet.str()}, {{key, text}}})));
     return {};
   }
 
-  // The bucket lets one write, so what is entered asks before what is left stops. Its tags say so
-  // first: were they written later, another watcher's that has it rest would be lost. `mark`: of
-  // this look, where the job is.
-  Result<void, CallError> go(const Looked& looked, std::size_t to,
-                             const launch::WatchMark& mark) const {
-    const launch::MoveMarks marks = launch::marks_of_move(mark);
-    const There there = at(looked, to);
-    if (const auto entered = raise(there, marks.entered); !entered)
-      return refused(looked, there, marks.refused, entered.error());
-    return quiet(looked, at(looked, looked.here));
+  void try_to_mark(const FleetId& fleet, const launch::WatchMark& mark) const {
+    if (const auto written = write_tag(fleet, tag::watched, launch::tag_of(mark)); !written)
+      io::complain("watch", written.error().message);
   }
 
- private:
-  bool asks_elsewhere(const Looked& looked, std::size_t place) const {
-    const auto &here = looked.watched.own, &there = looked.places[place].watched.own;
-    return place != looked.here && here && there && here->target > 0 && there->target > 0;
+  // At the own fleet; and at the on-demand fleets that are there, whose instances read it, as the
+  // own fleet may be in another region.
+  Result<void, CallError> write_mark(const launch::WatchMark& mark) const {
+    const JobFleet* own = seen.own();
+    if (own == nullptr) return {};
+    const std::string text = launch::tag_of(mark);
+    const FleetId& id = own->fleet.id;
+    if (own->fleet.kind != FleetKind::AutoScalingGroup) return write_tag(id, tag::watched, text);
+    TRY(calls.perform(launch::mark_group(id, job.name.str(), text)));
+    return {};
   }
 
-  Result<void, CallError> raise(const There& to, const launch::WatchMark& mark) const {
-    if (!dry_run_) {
-      TRY(write_mark(to, mark));
-      TRY(write_rest(to, "no"));
+  void mark_on_demand(const launch::WatchMark& mark) const {
+    for (const JobFleet& each : seen.fleets)
+      if (!each.is_own()) try_to_mark(each.fleet.id, mark);
+  }
+
+  // At the own fleet, apart from the mark, which another watcher may write over.
+  Result<void, CallError> write_rest(const std::string& text) const {
+    return write_tag(seen.own()->fleet.id, tag::rests, text);
+  }
+
+  // A policy of before has no right to it: then the mark alone says that the fleet rests.
+  void try_to_write_rest(const std::string& text) const {
+    if (const auto written = write_rest(text); !written)
+      io::complain("watch", written.error().message);
+  }
+
+  // By the version of the template that the job's own fleet launches from: a newer one may be of a
+  // launch that failed later. Two watchers that saw the same time ask for the same fleet.
+  Result<wire::AwsCommand, CallError> request_of(const launch::WatchMark& mark,
+                                                 const std::string& ended) const {
+    const JobFleet& own = *seen.own();
+    const auto& [id, version] = own.launch_template;
+    if (id.empty() || version.empty())
+      return failed("AWS does not say which launch template " + own.fleet.id.str() +
+                    " launches by");
+    const std::string when = own.fleet.id.str() + "\n" + wire::to_rfc3339(mark.since) + ended;
+    const std::string token = "on-demand-" + wire::sha256_hex(when).substr(0, 40);
+    launch::FleetRequest wanted{{id, version}, token, own.digest};
+    wanted.ends_at = launch::ends_by_itself(job, calls.now());
+    return launch::request_on_demand(job, own.fleet.id, wanted);
+  }
+
+  // `ended`: of all places, the on-demand fleets that are not any more.
+  Result<void, CallError> ask_on_demand(const launch::WatchMark& mark,
+                                        const std::string& ended) const {
+    const auto request = TRY(request_of(mark, ended));
+    if (dry_run) {
+      std::printf("%s\n", wire::command_of(request).c_str());
+      return {};
     }
-    return set_target(to, 1, dry_run_);
+    const auto made = TRY(calls.ask(request, wire::decode_created_fleet));
+    std::printf("%s asks for it\n", made.id.str().c_str());
+    if (!made.errors.empty()) io::complain("watch", made.id.str() + ": " + made.errors);
+    try_to_mark(made.id, mark);
+    return {};
   }
 
-  // The job stays; whether the place it was to enter has the target 1 after all the next look
-  // shows.
-  Result<void, CallError> refused(const Looked& looked, const There& to,
-                                  const launch::WatchMark& mark, const CallError& why) const {
-    try_to_write_rest(to, wire::to_rfc3339(looked.watched.now));
-    if (auto marked = write_mark(to, mark); !marked) io::complain("watch", marked.error().message);
-    return tl::unexpected(why);
+  // Those of the fleets that are there, with their instances.
+  Result<void, CallError> end_fleets_of(const std::vector<FleetId>& ids) const {
+    std::vector<JobFleet> ended = seen.fleets;
+    std::erase_if(ended, [&](const JobFleet& each) {
+      return std::ranges::find(ids, each.fleet.id) == ids.end();
+    });
+    for (const JobFleet& each : ended)
+      std::printf("%s %s\n", each.fleet.id.str().c_str(), dry_run ? "would be ended" : "is ended");
+    return dry_run ? Result<void, CallError>{} : end_fleets(calls, ended, true);
+  }
+
+  // Sets the own fleet's target: at 0 it ends its spot instance and asks for none.
+  Result<void, CallError> set_target(int target) const {
+    const Fleet& fleet = seen.own()->fleet;
+    std::printf("%s %s the target %d\n", fleet.id.str().c_str(), dry_run ? "would get" : "gets",
+                target);
+    if (dry_run) return {};
+    TRY(calls.perform(launch::set_capacity(fleet, {.target = target})));
+    return {};
   }
 
   // It says first that it rests: were that a mistake, it can be woken.
-  Result<void, CallError> quiet(const Looked& looked, const There& it) const {
-    if (!dry_run_) TRY(write_rest(it, wire::to_rfc3339(looked.watched.now)));
-    return set_target(it, 0, dry_run_);
+  Result<void, CallError> quiet(wire::WallTime now) const {
+    if (!dry_run) TRY(write_rest(wire::to_rfc3339(now)));
+    return set_target(0);
   }
-
-  const std::vector<JobPlace>& places_;
-  bool dry_run_;
 };
 
 // `spotter watch`: carries out what launch/fallback.hpp decides.
@@ -361,11 +292,7 @@ struct WatchOptions {
 class Watcher {
  public:
   Watcher(const std::vector<JobPlace>& places, const WatchOptions& options)
-      : places_(places),
-        job_(places.front().job),
-        options_(options),
-        mover_(places, options.dry_run),
-        prices_(places.size()) {}
+      : places_(places), job_(places.front().job), options_(options), prices_(places.size()) {}
 
   // True: there is nothing left to watch.
   Result<bool, CallError> once() {
@@ -388,7 +315,9 @@ class Watcher {
   }
 
  private:
-  There at(const Looked& looked, std::size_t place) const { return mover_.at(looked, place); }
+  There at(const Looked& looked, std::size_t place) const {
+    return {*places_[place].calls, places_[place].job, looked.places[place], options_.dry_run};
+  }
 
   Result<bool, CallError> act(const Looked& looked, const launch::Fallback& next,
                               const std::optional<launch::Move>& move) {
@@ -396,32 +325,73 @@ class Watcher {
     // Before the request: its token is made of what the tag says.
     Result<void, CallError> marked, done;
     // With the mark of this look the place stays the last in which the job was, whatever is left.
-    const bool leaves = move || mover_.asks_elsewhere(looked);
+    const bool leaves = move || asks_elsewhere(looked);
     const bool news = leaves || launch::is_news(looked.watched.mark, next.mark);
-    if (!options_.dry_run && news) marked = write_mark(here, next.mark);
+    if (!options_.dry_run && news) marked = here.write_mark(next.mark);
     if (!options_.dry_run && news && next.action != Action::End)
-      for (std::size_t i = 0; i < places_.size(); ++i) mark_on_demand(at(looked, i), next.mark);
+      for (std::size_t i = 0; i < places_.size(); ++i) at(looked, i).mark_on_demand(next.mark);
     if (!marked && !launch::acts_unmarked(next)) return tl::unexpected(marked.error());
     if (!options_.dry_run && next.action == Action::Rest)
-      try_to_write_rest(here, wire::to_rfc3339(looked.watched.now));
-    if (!options_.dry_run && next.forget_rest) try_to_write_rest(here, "no");
+      here.try_to_write_rest(wire::to_rfc3339(looked.watched.now));
+    if (!options_.dry_run && next.forget_rest) here.try_to_write_rest("no");
     if (next.action == Action::AskOnDemand)
-      done = ask_on_demand(at(looked, cheapest_on_demand(looked)), next.mark, ended_in(looked),
-                           options_.dry_run);
+      done = at(looked, cheapest_on_demand(looked)).ask_on_demand(next.mark, ended_in(looked));
     if (next.action == Action::AskElsewhere) done = ask_elsewhere(looked, next);
-    if (next.action == Action::Rest || next.action == Action::GiveUp)
-      done = set_target(here, 0, options_.dry_run);
-    if (next.action == Action::Wake) done = set_target(here, 1, options_.dry_run);
+    if (next.action == Action::Rest || next.action == Action::GiveUp) done = here.set_target(0);
+    if (next.action == Action::Wake) done = here.set_target(1);
     if (next.action == Action::End)
       for (std::size_t i = 0; i < places_.size() && done; ++i)
-        done = end_there(at(looked, i), next.fleets, options_.dry_run);
-    if (done && marked && !looked.watched.done) done = mover_.quiet_others(looked);
-    if (done && move) done = mover_.go(looked, move->to, next.mark);
+        done = at(looked, i).end_fleets_of(next.fleets);
+    if (done && marked && !looked.watched.done) done = quiet_others(looked);
+    if (done && move) done = go(looked, move->to, next.mark);
     if (!done) return tl::unexpected(done.error());
     // Must not come earlier: at target 0 this tag must say that the fleet rests.
-    if (!options_.dry_run && next.silence) try_to_write_rest(here, launch::tag_of(*next.silence));
+    if (!options_.dry_run && next.silence) here.try_to_write_rest(launch::tag_of(*next.silence));
     if (!marked) return tl::unexpected(marked.error());
     return next.action == Action::Over;
+  }
+
+  bool asks_elsewhere(const Looked& looked, std::size_t place) const {
+    const auto &here = looked.watched.own, &there = looked.places[place].watched.own;
+    return place != looked.here && here && there && here->target > 0 && there->target > 0;
+  }
+
+  // A place beside the job's asks, too.
+  bool asks_elsewhere(const Looked& looked) const {
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      if (asks_elsewhere(looked, i)) return true;
+    return false;
+  }
+
+  // A move that was not finished, or that EC2 does not show yet.
+  Result<void, CallError> quiet_others(const Looked& looked) const {
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      if (asks_elsewhere(looked, i)) TRY(at(looked, i).quiet(looked.watched.now));
+    return {};
+  }
+
+  // Carries the job from one of its places to another (launch/places.hpp), step by step: the
+  // command may end, and AWS refuse, after each. The bucket lets one write, so what is entered asks
+  // before what is left stops. Its tags say so first: were they written later, another watcher's
+  // that has it rest would be lost. `mark`: of this look, where the job is.
+  Result<void, CallError> go(const Looked& looked, std::size_t to,
+                             const launch::WatchMark& mark) const {
+    const launch::MoveMarks marks = launch::marks_of_move(mark);
+    const There there = at(looked, to);
+    const auto entered = [&]() -> Result<void, CallError> {
+      if (!options_.dry_run) {
+        TRY(there.write_mark(marks.entered));
+        TRY(there.write_rest("no"));
+      }
+      return there.set_target(1);
+    }();
+    if (entered) return at(looked, looked.here).quiet(looked.watched.now);
+    // The job stays; whether the place it was to enter has the target 1 after all the next look
+    // shows.
+    there.try_to_write_rest(wire::to_rfc3339(looked.watched.now));
+    if (auto marked = there.write_mark(marks.refused); !marked)
+      io::complain("watch", marked.error().message);
+    return entered;
   }
 
   static std::string ended_in(const Looked& looked) {
@@ -466,11 +436,14 @@ class Watcher {
     const FleetId& ending = next.fleets.front();
     for (std::size_t i = 0; i < places_.size(); ++i) {
       if (!has_fleet(looked, i, ending)) continue;
-      if (!options_.dry_run) TRY(write_lack(at(looked, i), ending));
-      TRY(end_there(at(looked, i), next.fleets, options_.dry_run));
+      const There there = at(looked, i);
+      // It is ended because no instance came.
+      if (!options_.dry_run)
+        TRY(there.write_tag(ending, tag::rests, launch::tag_of_lack(there.seen.watched.now)));
+      TRY(there.end_fleets_of(next.fleets));
     }
-    return ask_on_demand(at(looked, cheapest_on_demand(looked, ending)), next.mark,
-                         ended_in(looked) + "\n" + ending.str(), options_.dry_run);
+    return at(looked, cheapest_on_demand(looked, ending))
+        .ask_on_demand(next.mark, ended_in(looked) + "\n" + ending.str());
   }
 
   static bool has_fleet(const Looked& looked, std::size_t place, const FleetId& id) {
@@ -552,7 +525,6 @@ class Watcher {
   const std::vector<JobPlace>& places_;
   const config::Job& job_;
   const WatchOptions& options_;
-  Mover mover_;
   std::string said_, complained_;
   std::optional<double> spent_;     // as far as it could be read
   std::vector<PoolPrices> prices_;  // of each place
