@@ -167,53 +167,28 @@ struct Column {
   }
 };
 
-using Cell = std::string (*)(const Summary& summary, const wire::CurvePoint& last);
-
 std::string shown(const std::optional<double>& value) {
   return value ? printed("%.5g", *value) : std::string();
 }
 
-struct Own {
-  const char* name;
-  Cell cell;
-};
-const std::array<Own, 2> before = {{
-    {"index", [](const Summary& it, const wire::CurvePoint&) { return std::to_string(it.index); }},
-    {"state",
-     [](const Summary& it, const wire::CurvePoint&) { return std::string(shown_state(it)); }},
-}};
-const std::array<Own, 4> middle = {{
-    {"epoch",
-     [](const Summary&, const wire::CurvePoint& last) {
-       return last.epoch ? std::to_string(*last.epoch) : "";
-     }},
-    {"step",
-     [](const Summary& it, const wire::CurvePoint& last) {
-       return it.curve.points().empty() ? "" : std::to_string(last.step);
-     }},
-    {"loss", [](const Summary&, const wire::CurvePoint& last) { return shown(last.loss); }},
-    {"accuracy", [](const Summary&, const wire::CurvePoint& last) { return shown(last.accuracy); }},
-}};
-const std::array<Own, 2> after = {{
-    {"seconds",
-     [](const Summary& it, const wire::CurvePoint&) {
-       return it.attempts == 0 ? "" : std::to_string(static_cast<std::uint64_t>(it.seconds + 0.5));
-     }},
-    {"attempts",
-     [](const Summary& it, const wire::CurvePoint&) {
-       return it.attempts == 0 ? "" : std::to_string(it.attempts);
-     }},
-}};
+// Of a column of ours.
+std::string own_cell(const Summary& summary, std::string_view name) {
+  if (name == "state") return std::string(shown_state(summary));
+  const auto value = known_value(summary, name);
+  if (name == "loss" || name == "accuracy") return shown(value);
+  const bool none = !value || (name == "attempts" && *value == 0);
+  return none ? "" : std::to_string(static_cast<std::uint64_t>(*value + 0.5));
+}
 
 class Table {
  public:
   Table(const Summaries& sorted, const SortOrder& order, std::size_t rows)
       : all_(sorted), rows_(rows) {
-    for (const Own& own : before) add_own(own);
+    for (const char* own : {"index", "state"}) add_own(own);
     for (const std::string& name : parameter_names(sorted)) add_parameter(name);
-    for (const Own& own : middle) add_own(own);
+    for (const char* own : {"epoch", "step", "loss", "accuracy"}) add_own(own);
     for (const std::string& name : metric_names(sorted)) add_metric(name, name != order.metric);
-    for (const Own& own : after) add_own(own);
+    for (const char* own : {"seconds", "attempts"}) add_own(own);
   }
 
   void fit(std::size_t columns) {
@@ -249,11 +224,9 @@ class Table {
     columns_.push_back(std::move(column));
     return any;
   }
-  void add_own(const Own& own) {
-    const bool any = add({own.name, {}}, [&](const Summary& it) {
-      return own.cell(it, it.curve.last().value_or(wire::CurvePoint{}));
-    });
-    if (!any) columns_.pop_back();
+  void add_own(const char* name) {
+    if (!add({name, {}}, [&](const Summary& it) { return own_cell(it, name); }))
+      columns_.pop_back();
   }
   void add_metric(const std::string& name, bool may_be_left_out) {
     add({.name = name, .cells = {}, .of_metric = may_be_left_out},
