@@ -171,7 +171,7 @@ std::string shown(const std::optional<double>& value) {
   return value ? printed("%.5g", *value) : std::string();
 }
 
-// Of a column of ours.
+// The text of a column that is no parameter and no metric of the trainer.
 std::string own_cell(const Summary& summary, std::string_view name) {
   if (name == "state") return std::string(shown_state(summary));
   const auto value = known_value(summary, name);

@@ -541,15 +541,15 @@ bool Guard::end(End how, bool progressed) {
   take_changes();
   if (is_left()) return false;
   close_what_nobody_writes();
-  const Witness witness{
-      how, moments_.is_sure(now_()), progressed || keeper_.is_long(now_() - began_),
-      [this](const std::string& name) {
-        return Witness::Seen{.closed = moments_.is_closed(name) && !died_at_.contains(name),
-                             .current = moments_.is_current(name),
-                             .beside = moments_.knows(name),
-                             .log = logs_.contains(name),
-                             .temporary = is_temporary(name)};
-      }};
+  const Witness witness{how, moments_.is_sure(), progressed || keeper_.is_long(now_() - began_),
+                        [this](const std::string& name) {
+                          return Witness::Seen{
+                              .closed = moments_.is_closed(name) && !died_at_.contains(name),
+                              .current = moments_.is_current(name),
+                              .beside = moments_.knows(name),
+                              .log = logs_.contains(name),
+                              .temporary = is_temporary(name)};
+                        }};
   keeper_.learn(moments_.learned());
   const auto settled = keeper_.settle(false, witness);
   for (const Finished& one : settled ? settled->finished : std::vector<Finished>())

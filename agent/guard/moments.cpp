@@ -533,9 +533,9 @@ std::deque<Shapes> Moments::learned() const {
   return {shapes_of(current_)};
 }
 
-bool Moments::is_sure(Time now) const {
+bool Moments::is_sure() const {
   if (are_in_parts() || (needed().empty() && said_.size() == 0)) return !new_;
-  return is_complete() && !(new_ && awaits_best() && now - last_ < behind_the_rest);
+  return is_complete();
 }
 
 bool Moments::awaits_best() const {

@@ -84,9 +84,8 @@ class Moments {
 
   // No file that sets usually have is missing in this one; or it has none of these.
   bool is_complete() const;
-  // The same, and no best model is about to be copied; while nothing is known, that all was
-  // captured.
-  bool is_sure(Time now) const;
+  // The same; while nothing is known, that all was captured.
+  bool is_sure() const;
   // It is of the current set, or of an earlier one that lost a file to that before it was captured;
   // another earlier set is whole if each of its files is.
   bool is_current(const std::string& name) const;

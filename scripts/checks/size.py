@@ -9,7 +9,7 @@ from checks.files import ROOT, name, sources
 # smaller writes the new figure here.
 LIMITS = [
     ("product files", 515, 620),
-    ("product lines", 94334, 79000),
+    ("product lines", 94278, 79000),
     ("test lines", 139321, 94000),
     ("files under 40 lines, %", 9.1, 12),
     ("headers with at most one other user, %", 19.7, 20),

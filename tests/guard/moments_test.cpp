@@ -174,7 +174,7 @@ TEST_F(Quiet, ASetIsNotOverBeforeItsLastFile) {
   write("model_40.pt");
   rest(29'000);
   EXPECT_FALSE(is_quiet());
-  EXPECT_FALSE(moments.is_sure(now));
+  EXPECT_FALSE(moments.is_sure());
   rest(2'000);
   EXPECT_TRUE(is_quiet()) << "it must have gone on to something else";
 }
@@ -541,7 +541,7 @@ class Script {
   }
   // The trainer is killed. What the guard makes of it is there for the next one.
   void start_again() {
-    (moments_.is_sure(now_) ? kept_ : there_) = moments_.is_sure(now_) ? there_ : kept_;
+    (moments_.is_sure() ? kept_ : there_) = moments_.is_sure() ? there_ : kept_;
     judge();
     moments_ = Moments(moments_.learned());
     rest(10'000);
