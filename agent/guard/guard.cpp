@@ -355,9 +355,9 @@ void Guard::take_change(const Change& change, bool died) {
     if (died) died_at_[change.name] = now_();
     return;
   }
-  if (status && shape_of(change.name) == shape_of(moved_.name) &&
+  if (status && change.name != moved_.name && shape_of(change.name) == shape_of(moved_.name) &&
       found(change.name, *status).mtime_ns == moved_.mtime_ns)
-    moments_.rotates(change.name);
+    moments_.rotates(std::exchange(moved_, Row()).name);
   const bool grew = !closed && before != closed_.end() && status && S_ISREG(status->st_mode) &&
                     static_cast<std::uint64_t>(status->st_size) > before->second.bytes &&
                     end_of(before->second) == before->second.end;

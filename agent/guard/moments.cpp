@@ -381,8 +381,9 @@ void Moments::forget(const std::string& name) {
 void Moments::removed(const std::string& name, Time now, bool to_be_renewed) {
   const auto written = current_.find(name);
   const bool temporary = written != current_.end() && written->second.closed &&
-                         now - written->second.at < right_behind;
+                         now - written->second.at < right_behind && !stays_.contains(name);
   to_be_renewed = to_be_renewed && !temporary && !in_vain_.contains(name);
+  if (to_be_renewed) stays_.insert(name);
   const bool begins = to_be_renewed && captured_ && !new_ && !current_.empty();
   if (begins) {
     burst_.clear();
@@ -589,8 +590,15 @@ std::optional<Pause> Moments::wait(Time now) const {
   if (known || said_.size() != 0 || awaited) {
     // The number of ranks, or parts, is not known else.
     const bool counted = !are_in_parts() && (known || said_.is_countable());
-    const Pause rest = !counted ? unknown : awaits_best() ? behind_the_rest : Pause(0);
-    needed = !awaited && !open && has_all() ? rest : incomplete;
+    const bool whole = !awaited && !open && has_all();
+    // The pause is counted from the first look: a file may be written over all the time.
+    if (!whole || !counted || !awaits_best())
+      whole_since_.reset();
+    else if (!whole_since_)
+      whole_since_ = last_;
+    if (whole_since_)
+      return std::max(Pause(0), std::chrono::ceil<Pause>(*whole_since_ + behind_the_rest - now));
+    needed = !whole ? incomplete : counted ? Pause(0) : unknown;
   }
   return std::max(Pause(0), std::chrono::ceil<Pause>(last_ + needed - now));
 }
@@ -601,6 +609,7 @@ void Moments::captured() {
   if (!new_)
     for (auto& [name, state] : current_) state.captured = true;
   due_ = lost_ = false;
+  whole_since_.reset();
   captured_ = true;
   if (!new_)
     std::erase_if(current_, [this](const auto& one) {

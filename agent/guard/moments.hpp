@@ -70,7 +70,10 @@ class Moments {
   // next one takes its place: nothing is whole until that is written, or a save is that lacks it.
   void removed(const std::string& name, Time now, bool to_be_renewed = false);
   // An earlier save's file got this name, which has another number: ckpt.2 <- ckpt.1.
-  void rotates(const std::string& name) { kinds_[shape_of(name)].over = true; }
+  void rotates(const std::string& name) {
+    Kind& kind = kinds_[shape_of(name)];
+    kind.over = !kind.is_series();
+  }
   // It is of no set: a log, say.
   void forget(const std::string& name);
 
@@ -168,6 +171,8 @@ class Moments {
   int misled_ = 0;                 // sets in a row that ended although a file was awaited
   bool counts_ = true;             // how often each was written says something
   std::set<std::string> in_vain_;  // names that were awaited once, and did not come
+  std::set<std::string> stays_;    // names that made room for the next once they had stayed
+  mutable std::optional<Time> whole_since_;  // a set which a best model may follow
   // Files that are closed behind each of their parts; false: for so long that they are logs.
   std::map<std::string, bool> parts_;
   bool in_burst_ = false;  // whether these begin a set is not known yet

@@ -6,21 +6,22 @@
 #include <thread>
 #include <vector>
 
+#include "agent/io/kernel.hpp"
 #include "agent/service/sweep/claims.hpp"
 
 namespace {
 
 using namespace spotter;
 
-struct Share {
+struct Claimed {
   std::size_t published = 0;
   std::size_t troubles = 0;
   Time last{};  // publication; who is too late for one waits a lease before it looks again
 };
 
 // Until others are at work on what is left, and finish it.
-Share work(const config::Job& job, std::size_t agent, std::size_t experiments) {
-  Share share;
+Claimed work(const config::Job& job, std::size_t agent, std::size_t experiments) {
+  Claimed share;
   asio::io_context context;
   Claims* all = nullptr;
   bool idle = false;
@@ -29,7 +30,7 @@ Share work(const config::Job& job, std::size_t agent, std::size_t experiments) {
       asio::post(context, [&] { all->deliver(sweep::TrainerDone{}); });
     else if (const auto* done = std::get_if<sweep::Published>(&order)) {
       ++share.published;
-      share.last = now();
+      share.last = io::now();
       all->mark_ended(done->index, "");
     } else if (std::holds_alternative<sweep::Idle>(order)) {
       idle = true;
@@ -53,15 +54,15 @@ int main(int argc, char** argv) {
   }
   const std::size_t agents = std::strtoull(argv[1], nullptr, 10);
   const std::size_t experiments = std::strtoull(argv[2], nullptr, 10);
-  std::vector<Share> shares(agents);
+  std::vector<Claimed> shares(agents);
   config::Job job;
   job.claims = config::Claims{.at = {argv[3], "claims/"}};
-  const auto begun = now();
+  const auto begun = io::now();
   std::vector<std::thread> threads;
   for (std::size_t agent = 0; agent < agents; ++agent)
     threads.emplace_back([&, agent] { shares[agent] = work(job, agent, experiments); });
   for (auto& thread : threads) thread.join();
-  Share all;
+  Claimed all;
   for (const auto& share : shares) {
     all.last = std::max(all.last, share.last);
     all.published += share.published;

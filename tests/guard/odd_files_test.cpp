@@ -345,5 +345,36 @@ TEST_F(Lives, TheFirstRotationOfARunIsOfOneSave) {
   }
 }
 
+// The save of an epoch's end, and at once the one before a stop.
+TEST_F(Lives, ACheckpointThatMakesRoomRightBehindItsSaveIsAwaited) {
+  Life life(files("*.pt *.bak"));
+  for (int step = 1; step <= 4; ++step) {
+    if (step > 1) fs::rename(path("model.pt"), path("model.bak"));
+    life.look();
+    write("model.pt", zip(std::to_string(step)));
+    life.rest(step < 4 ? 3'000 : 300);
+  }
+  fs::rename(path("model.pt"), path("model.bak"));
+  life.rest(2'000);
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(read("model.pt"), zip("4"));
+  EXPECT_EQ(read("model.bak"), zip("3"));
+}
+
+// A small file is written over in each step, for ever.
+TEST_F(Lives, ABestModelThatMayComeHindersNoGeneration) {
+  Life life(files("*"));
+  write("model.pt", zip("1"));
+  write("best.pt", zip("1"));
+  life.rest(3'000);
+  const std::size_t before = life.finished().size();
+  for (int step = 0; step < 20; ++step) {
+    write("model.pt", zip(std::to_string(step)));
+    for (int i = 0; i < 3; ++i, life.rest(100)) write("step.bin", std::to_string(step * 3 + i));
+  }
+  EXPECT_GT(life.finished().size(), before);
+}
+
 }  // namespace
 }  // namespace spotter::guard
