@@ -308,7 +308,7 @@ class Keeping {
   }
 
   // All of them, or an error that says which one cannot be.
-  Result<Keeping::Files> send(const std::vector<Wanted>& files) {
+  Result<Files> send(const std::vector<Wanted>& files) {
     Files done;
     std::vector<Wanted> changed;
     for (const Wanted& wanted : files) {
@@ -335,7 +335,7 @@ class Keeping {
     return file;
   }
 
-  Keeping::Files committed_checkpoints() const {
+  Files committed_checkpoints() const {
     Files files;
     const std::string begin = home_.checkpoints + "/";
     for (auto at = committed_.files.lower_bound(begin);

@@ -325,7 +325,7 @@ class BackgroundSaver final : public Saver {
 
   // The free slot with most memory; null: none yet. Beside a copy in flight it gets more only where
   // there is room for that, and otherwise after the other's was given up.
-  BackgroundSaver::Slot* slot_for(std::uint64_t bytes) {
+  Slot* slot_for(std::uint64_t bytes) {
     Slot* best = nullptr;
     for (auto& slot : slots_) {
       if (slot.stage != Stage::Free) continue;
@@ -340,7 +340,7 @@ class BackgroundSaver final : public Saver {
   }
 
   // The slot that was lent, or the next one.
-  BackgroundSaver::Slot& fill(std::unique_lock<std::mutex>& lock, std::uint64_t bytes) {
+  Slot& fill(std::unique_lock<std::mutex>& lock, std::uint64_t bytes) {
     Slot* slot = std::exchange(lent_, nullptr);
     thread_.changed().wait(lock, [&] { return slot || (slot = slot_for(bytes)) != nullptr; });
     slot->stage = Stage::Filling;
@@ -348,7 +348,7 @@ class BackgroundSaver final : public Saver {
   }
 
   // One slot with memory suffices, as long as no save comes while another is written.
-  BackgroundSaver::Slot* wanting_memory() {
+  Slot* wanting_memory() {
     if (wanted_ == 0 || count(Stage::Free, Stage::Free) < slots_.size()) return nullptr;
     auto& [one, other] = slots_;
     Slot& richer = one.copy.memory.capacity() < other.copy.memory.capacity() ? other : one;

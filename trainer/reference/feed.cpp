@@ -81,8 +81,8 @@ class FromChannel final : public Feed {
         epoch_size_(epoch_size),
         consumed_(reader_->position()) {}
 
-  Result<std::optional<Feed::Batch>> batch(std::uint64_t epoch, std::uint32_t first,
-                                           std::uint32_t count) override {
+  Result<std::optional<Batch>> batch(std::uint64_t epoch, std::uint32_t first,
+                                     std::uint32_t count) override {
     // A checkpoint may have been made between the last example and the end.
     if (first == 0 && consumed_.epoch + 1 == epoch && consumed_.records == epoch_size_) {
       const auto passed = TRY(pass_end());

@@ -10,6 +10,7 @@
 #include <climits>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <thread>
@@ -253,6 +254,7 @@ tl::unexpected<Error> unwritten(const Error& error) {
                  "\n  Older checkpoints are untouched. Make room or mend the volume, start again.");
 }
 
+// Trains once. REQUIRES: catch_stop_signals(). An error leaves what was durable before.
 class Run {
  public:
   explicit Run(const Options& options) : options_(options) {}
@@ -714,7 +716,7 @@ int run(int count, char** arguments) {
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
+    return app.exit(error) == 0 ? 0 : kUsage;  // it prints; 0: --help
   }
   const auto failed = [](const std::string& why, int status) {
     std::cerr << "spotter-train: " << why << "\n";

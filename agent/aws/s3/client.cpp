@@ -161,7 +161,7 @@ class Client::Calls {
         keys_(settings_.environment, settings_.clock, carriers_.loop(),
               "; a public bucket is read without any when it is called anonymous") {}
 
-  Client::CallId start(Request request, Done done) {
+  CallId start(Request request, Done done) {
     auto call = std::make_unique<Call>();
     const CallId id = ++last_id_;
     call->id = id;

@@ -46,6 +46,7 @@ class Upload {
     });
   }
 
+  // Drops the calls that are under way, and what S3 has of the upload.
   void abandon() {
     client_.drop(calls_);
     if (id_.empty() || !etag_.empty()) return;
@@ -57,7 +58,6 @@ class Upload {
     while (!aborted && std::chrono::steady_clock::now() < until) client_.turn(moment);
     client_.drop(call);
   }
-  // what is under way, and what S3 has of it
 
   const std::optional<Failure>& failure() const { return failure_; }
   const std::string& etag() const { return etag_; }
