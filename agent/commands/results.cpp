@@ -174,6 +174,9 @@ std::string shown(const std::optional<double>& value) {
 // The text of a column that is no parameter and no metric of the trainer.
 std::string own_cell(const Summary& summary, std::string_view name) {
   if (name == "state") return std::string(shown_state(summary));
+  const auto last = summary.curve.last();
+  if (name == "step") return last ? std::to_string(last->step) : "";
+  if (name == "epoch") return last && last->epoch ? std::to_string(*last->epoch) : "";
   const auto value = known_value(summary, name);
   if (name == "loss" || name == "accuracy") return shown(value);
   const bool none = !value || (name == "attempts" && *value == 0);

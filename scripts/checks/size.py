@@ -9,8 +9,8 @@ from checks.files import ROOT, name, sources
 # smaller writes the new figure here.
 LIMITS = [
     ("product files", 515, 620),
-    ("product lines", 94294, 79000),
-    ("test lines", 139353, 94000),
+    ("product lines", 94297, 79000),
+    ("test lines", 139352, 94000),
     ("files under 40 lines, %", 9.1, 12),
     ("headers with at most one other user, %", 19.7, 20),
     ("lines that are #include, %", 3.6, 4),

@@ -162,6 +162,8 @@ TEST(Results, FitATerminal) {
   const std::string wide = to_table(all, order, {200, 0});
   EXPECT_NE(wide.find("lr"), std::string::npos);
   EXPECT_EQ(wide.find("in all:"), std::string::npos);
+  all[0].curve.add({.step = 9'007'199'254'740'993});  // no double has it
+  EXPECT_NE(to_table(all, order, {}).find(" 9007199254740993 "), std::string::npos);
   EXPECT_NE(to_table(all, order, {90, 0}).find("in all: lr=0.1\n"), std::string::npos);
   EXPECT_NE(to_table(all, order, {40, 0}).find("parameters found no room"), std::string::npos);
 }
