@@ -355,7 +355,8 @@ void Guard::take_change(const Change& change, bool died) {
     if (died) died_at_[change.name] = now_();
     return;
   }
-  if (status && change.name != moved_.name && shape_of(change.name) == shape_of(moved_.name) &&
+  if (!moved_.name.empty() && status && change.name != moved_.name &&
+      shape_of(change.name) == shape_of(moved_.name) &&
       found(change.name, *status).mtime_ns == moved_.mtime_ns)
     moments_.rotates(std::exchange(moved_, Row()).name);
   const bool grew = !closed && before != closed_.end() && status && S_ISREG(status->st_mode) &&

@@ -283,12 +283,11 @@ Result<io::SafeDirectory, std::error_code> make_for(const io::SafeDirectory& at,
                                  made.error() == std::errc::operation_not_permitted);
   bool ours = false;
   if (refused && may_give) made = at.make_folder(name, mode, &ours);
+  if (!made || !may_give) return made;
   // Another machine made it, and gives it in a moment to its job's user, unless it was killed.
-  for (int waits = 0; made && may_give && !ours && waits < 40; ++waits) {
-    if (!is_not_given_yet(*made, user)) return made;
+  for (int waits = ours ? 0 : 40; waits > 0 && is_not_given_yet(*made, user); --waits)
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  if (!made || !may_give || !is_not_given_yet(*made, user)) return made;
+  if (!is_not_given_yet(*made, user)) return made;
   TRY(made->give(user.uid, user.gid));
   if (const auto owner = other_owner(*made, user)) {
     (void)made->give(owner->uid, owner->gid);

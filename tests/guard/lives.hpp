@@ -51,6 +51,11 @@ class Lives : public Folder {
 
   Where files(const std::string& patterns) const { return {mount_, "ckpt", patterns}; }
   Where folders() const { return {mount_, "ckpt", "", false, "checkpoint-* iter_* global_step*"}; }
+  // ckpt.2.pt <- ckpt.1.pt <- ckpt.pt, which is to be written then.
+  void rotate() const {
+    for (const auto& [from, to] : {std::pair{"ckpt.1.pt", "ckpt.2.pt"}, {"ckpt.pt", "ckpt.1.pt"}})
+      if (exists(from)) fs::rename(path(from), path(to));
+  }
   std::set<std::string> there() const {
     std::set<std::string> names;
     for (const auto& each : fs::directory_iterator(path("")))

@@ -318,10 +318,6 @@ TEST_F(Lives, ATemporaryFileThatWasLeftAndRecordedIsNotAwaited) {
 
 // ckpt.2.pt <- ckpt.1.pt <- ckpt.pt: what got another number is no save's by itself.
 TEST_F(Lives, TheFirstRotationOfARunIsOfOneSave) {
-  const auto rotate = [this] {
-    for (const auto& [from, to] : {std::pair{"ckpt.1.pt", "ckpt.2.pt"}, {"ckpt.pt", "ckpt.1.pt"}})
-      if (exists(from)) fs::rename(path(from), path(to));
-  };
   {
     Life life(files("*.pt"));
     for (const char* step : {"1", "2", "3"}) {

@@ -11,10 +11,6 @@ namespace fs = std::filesystem;
 
 // ckpt.2.pt <- ckpt.1.pt <- ckpt.pt, which is written then.
 TEST_F(Lives, ARotationIsOfOneSave) {
-  const auto rotate = [this] {
-    for (const auto& [from, to] : {std::pair{"ckpt.1.pt", "ckpt.2.pt"}, {"ckpt.pt", "ckpt.1.pt"}})
-      if (exists(from)) fs::rename(path(from), path(to));
-  };
   for (int first : {1, 11}) {
     Life life(files("*.pt"));
     for (int step = first; step < first + 5; ++step) {
